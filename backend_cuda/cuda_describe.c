@@ -87,11 +87,10 @@ static tdm_status check_usable(const tdm_cuda_record *record, const tdm_cuda_ima
                         answers->major, answers->minor, LEAST_ARCHITECTURE / 10,
                         LEAST_ARCHITECTURE % 10);
     if (!answers->unified_addresses)
-        return tdm_fail(TDM_UNSUPPORTED, "host and device have no common addresses");
+        return tdm_fail(TDM_UNSUPPORTED, "it has no unified addressing of host and device memory");
     if (!record->simulated && images->architectures[0] == '\0')
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "this build of the library holds no CUDA kernels (nvcc was not found, "
-                        "or not wanted, when it was built)");
+        return tdm_fail(TDM_UNSUPPORTED, "this build of the library contains no CUDA kernels (nvcc "
+                                         "was not found or was disabled when it was built)");
     return tdm_cuda_images_check(images, driver, architecture);
 }
 
@@ -217,7 +216,8 @@ tdm_status tdm_cuda_describe(const tdm_cuda_api *api, tdm_cuda_record *record) {
     // The core divides work and memory by these numbers.
     if (bytes == 0 || answers.units <= 0 || answers.group_items <= 0 || answers.pitch <= 0)
         return tdm_fail(TDM_UNSUPPORTED,
-                        "the driver gives no size of memory (%zu bytes), units (%d) or groups (%d)",
+                        "the driver reports no valid memory size (%zu bytes), compute units (%d) "
+                        "or group size (%d)",
                         bytes, answers.units, answers.group_items);
     return TDM_OK;
 }

@@ -2,10 +2,10 @@
 #include "backend_cuda/cuda_internal.h"
 
 static tdm_status open_failure(const tdm_cuda_record *record, CUresult code) {
-    const char *const hint = code == CUDA_ERROR_DEVICE_UNAVAILABLE
-                                 ? "; it is busy: another process has it for itself (nvidia-smi -c "
-                                   "0 lets processes share it)"
-                                 : "";
+    const char *const hint =
+        code == CUDA_ERROR_DEVICE_UNAVAILABLE
+            ? "; another process uses it exclusively (nvidia-smi -c 0 lets processes share it)"
+            : "";
     return tdm_fail(tdm_cuda_status(code), "%s: cuDevicePrimaryCtxRetain: %s (%u)%s",
                     record->info.name, tdm_cuda_error_name(code), code, hint);
 }

@@ -63,10 +63,10 @@ tdm_status tdm_cuda_enqueue_fail(const tdm_bk_stream *stream, CUresult code, con
     if (!is_of_work(code))
         return tdm_cuda_fail(code, operation, call);
     if (stream->names.count == 0)
-        return tdm_fail(TDM_DEVICE_LOST,
-                        "%s: %s (%u), reported at %s; failed work: not of this stream since its "
-                        "last wait",
-                        call, tdm_cuda_error_name(code), code, operation);
+        return tdm_fail(
+            TDM_DEVICE_LOST,
+            "%s: %s (%u), reported at %s; failed work: none of this stream since its last wait",
+            call, tdm_cuda_error_name(code), code, operation);
     return tdm_fail(TDM_DEVICE_LOST, "%s: %s (%u), reported at %s; failed work: one of %s%s", call,
                     tdm_cuda_error_name(code), code, operation,
                     list_names(stream, names, sizeof names),

@@ -94,17 +94,16 @@ tdm_status tdm_cuda_images_check(const tdm_cuda_images *images, int driver, int 
     if (tdm_cuda_images_reach(images, driver, device, 0))
         return TDM_OK;
     if (kinds_taken(images, driver) == NO_CODE)
-        return tdm_fail(
-            TDM_UNSUPPORTED,
-            "the driver supports CUDA %d.%d, the library's kernels were built by %d.%d: "
-            "a driver that supports CUDA %d.0 or newer is needed",
-            VERSION(driver), VERSION(version), version / 1000);
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "the driver supports CUDA %d.%d, the library's kernels were built with "
+                        "%d.%d: a driver that supports CUDA %d.0 or newer is needed",
+                        VERSION(driver), VERSION(version), version / 1000);
     if (kinds_taken(images, driver) == MACHINE_CODE)
         return tdm_fail(
             TDM_UNSUPPORTED,
-            "the driver supports CUDA %d.%d, the library's kernels were built by %d.%d: "
-            "only their machine code can be loaded, and %s holds none for compute "
-            "capability %d.%d; a driver that supports CUDA %d.%d compiles their PTX",
+            "the driver supports CUDA %d.%d, the library's kernels were built with %d.%d: only "
+            "their machine code can be loaded, and %s contains none for compute capability %d.%d; "
+            "a driver that supports CUDA %d.%d can compile their PTX",
             VERSION(driver), VERSION(version), images->architectures, device / 10, device % 10,
             VERSION(version));
     return tdm_fail(TDM_UNSUPPORTED,

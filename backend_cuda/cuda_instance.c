@@ -10,9 +10,8 @@ static void accept_device(tdm_bk_instance *instance, const tdm_cuda_record *reco
     const int driver = instance->api.version, version = tdm_prebuilt_version();
     if (record->lacks_ptx)
         tdm_notes_add(&instance->notes,
-                      "device %d, \"%s\": the kernels' PTX is passed over, only their machine code "
-                      "is loaded: the driver "
-                      "supports CUDA %d.%d, they were built by %d.%d",
+                      "device %d, \"%s\": the kernels' PTX is ignored, only their machine code is "
+                      "loaded: the driver supports CUDA %d.%d, they were built with %d.%d",
                       record->ordinal, record->info.name, driver / 1000, driver % 1000 / 10,
                       version / 1000, version % 1000 / 10);
     instance->record_count++;
@@ -25,10 +24,10 @@ static void list_device(tdm_bk_instance *instance, int ordinal) {
     *record = (tdm_cuda_record){.ordinal = ordinal};
     const CUresult code = CUDA_CALL(api, cuDeviceGet, &record->id, ordinal);
     if (code != CUDA_SUCCESS)
-        tdm_notes_add(&instance->notes, "device %d is passed over: cuDeviceGet: %s (%u)", ordinal,
+        tdm_notes_add(&instance->notes, "device %d is skipped: cuDeviceGet: %s (%u)", ordinal,
                       tdm_cuda_error_name(code), code);
     else if (tdm_cuda_describe(api, record) != TDM_OK)
-        tdm_notes_add(&instance->notes, "device %d, \"%s\", is passed over: %s", ordinal,
+        tdm_notes_add(&instance->notes, "device %d, \"%s\", is skipped: %s", ordinal,
                       record->info.name, tdm_last_detail());
     else
         accept_device(instance, record);

@@ -59,7 +59,7 @@ static tdm_status set_parameters(const tdm_bk_kernel *kernel, const char *operat
             break;
         }
         default:
-            return tdm_fail(TDM_INTERNAL, "%s: argument %d of kernel %s is of no known kind",
+            return tdm_fail(TDM_INTERNAL, "%s: argument %d of kernel %s has an unknown kind",
                             operation, i, kernel->entry);
         }
     }

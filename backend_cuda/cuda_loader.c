@@ -36,7 +36,7 @@ static const char *look_up_all(void *library, tdm_cuda_api *api) {
  * their names. */
 static tdm_status check_version(tdm_cuda_api *api, const char *file, const char *missing) {
     if (missing && !api->cuDriverGetVersion)
-        return tdm_fail(TDM_NO_DEVICE, "%s is no CUDA driver: it lacks %s", file, missing);
+        return tdm_fail(TDM_NO_DEVICE, "%s is not a CUDA driver: it lacks %s", file, missing);
     CUDA_TRY("the driver's version", api, cuDriverGetVersion, &api->version);
     if (api->version < CUDA_LEAST_VERSION)
         return tdm_fail(TDM_NO_DEVICE,
@@ -72,19 +72,19 @@ static tdm_status open_file(const char *file, tdm_cuda_api *api) {
 static const char *hint_for(CUresult code) {
     switch (code) {
     case CUDA_ERROR_NO_DEVICE:
-        return "it finds no GPU; is there one, is it visible to this process (containers, "
-               "CUDA_VISIBLE_DEVICES), and is the kernel's module loaded?";
+        return "it finds no GPU: check that one is installed, that it is visible to this process "
+               "(containers, CUDA_VISIBLE_DEVICES), and that the nvidia kernel module is loaded";
     case CUDA_ERROR_STUB_LIBRARY:
-        return "the file is the toolkit's stub for linking, not a driver";
+        return "the file is the CUDA toolkit's stub library, not a driver";
     case CUDA_ERROR_SYSTEM_NOT_READY:
-        return "a service that the GPUs need has not started; where they are joined by NVSwitch "
-               "that is nvidia-fabricmanager";
+        return "a service that the GPUs need has not started; with NVSwitch it is "
+               "nvidia-fabricmanager";
     case CUDA_ERROR_SYSTEM_DRIVER_MISMATCH:
-        return "the library and the kernel's module are of different versions; a restart loads "
-               "the module that belongs to it";
+        return "the driver library and the kernel module have different versions; a reboot loads "
+               "the matching module";
     case CUDA_ERROR_UNKNOWN:
-        return "the kernel's module does not answer; is it loaded, and may this user open "
-               "/dev/nvidia*?";
+        return "the nvidia kernel module does not answer: check that it is loaded and that this "
+               "user may open /dev/nvidia*";
     default:
         return NULL;
     }
@@ -112,8 +112,8 @@ static tdm_status load_file(tdm_cuda_api *api) {
     char reason[512];
     snprintf(reason, sizeof reason, "%s", tdm_last_detail());
     return tdm_fail(TDM_NO_DEVICE,
-                    "no driver: %s; NVIDIA's driver brings the file (libcuda1 on Debian), or name "
-                    "another in TANDEM_CUDA_LIBRARY",
+                    "no driver: %s; NVIDIA's driver contains the file (libcuda1 on Debian), or "
+                    "name another in TANDEM_CUDA_LIBRARY",
                     reason);
 }
 

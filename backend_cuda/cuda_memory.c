@@ -63,27 +63,29 @@ static tdm_status check_foreign(const tdm_bk_device *device, CUdeviceptr address
     CUdeviceptr base = 0;
     size_t size = 0;
     if (address % device->record->info.alignment_bytes != 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the address is no multiple of %u",
+        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the address is not a multiple of %u",
                         device->record->info.alignment_bytes);
     CUDA_TRY("wrapped memory", api, cuPointerGetAttribute, &type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
              address);
     CUDA_TRY("wrapped memory", api, cuPointerGetAttribute, &ordinal,
              CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, address);
     if (type != CU_MEMORYTYPE_DEVICE)
-        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the address is not of device memory");
+        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the address is not in device memory");
     if (ordinal != device->record->ordinal)
-        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the address is of device %d, not %d",
-                        ordinal, device->record->ordinal);
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "wrapped memory: the address belongs to device %d, not %d", ordinal,
+                        device->record->ordinal);
     const CUresult code = CUDA_CALL(api, cuMemGetAddressRange, &base, &size, address);
     if (code == CUDA_ERROR_NOT_FOUND)
-        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the address is of no allocation: "
+        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the address is not in an allocation: "
                                           "cuMemGetAddressRange: CUDA_ERROR_NOT_FOUND (500)");
     if (code != CUDA_SUCCESS)
         return tdm_cuda_fail(code, "wrapped memory", "cuMemGetAddressRange");
     if (size - (size_t)(address - base) < bytes)
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "wrapped memory: %zu bytes of the allocation follow the address, not %zu",
-                        size - (size_t)(address - base), bytes);
+        return tdm_fail(
+            TDM_BAD_ARGUMENT,
+            "wrapped memory: the allocation has %zu bytes after the address, bytes is %zu",
+            size - (size_t)(address - base), bytes);
     return TDM_OK;
 }
 

@@ -64,8 +64,8 @@ tdm_status tdm_cuda_module_get(tdm_bk_device *device, const tdm_kernel_source *s
                                CUmodule *module) {
     if (!source->prebuilt)
         return tdm_fail(TDM_BUILD_FAILED,
-                        "%s: the library holds no image of this kernel's text, and CUDA devices "
-                        "compile none",
+                        "%s: the library contains no CUDA image of this kernel, and kernel source "
+                        "is not compiled at run time",
                         source->entry);
     pthread_mutex_lock(&device->modules_lock);
     const tdm_status status = get_locked(device, source, module);

@@ -17,15 +17,15 @@ static tdm_status check_usable(const tdm_opencl_api *api, const tdm_opencl_recor
     char version[OPENCL_TEXT], profile[OPENCL_TEXT];
     tdm_opencl_device_text(api, id, CL_DEVICE_VERSION, version, sizeof version);
     if (tdm_opencl_version_number(record->platform_version) < 12)
-        return tdm_fail(TDM_UNSUPPORTED, "its platform has \"%s\", OpenCL 1.2 is needed",
+        return tdm_fail(TDM_UNSUPPORTED, "its platform supports \"%s\", OpenCL 1.2 is needed",
                         record->platform_version);
     if (tdm_opencl_version_number(version) < 12)
-        return tdm_fail(TDM_UNSUPPORTED, "it has \"%s\", OpenCL 1.2 is needed", version);
+        return tdm_fail(TDM_UNSUPPORTED, "it supports \"%s\", OpenCL 1.2 is needed", version);
     const cl_ulong type = tdm_opencl_device_ulong(api, id, CL_DEVICE_TYPE);
     if (!(type & (CL_DEVICE_TYPE_CPU | CL_DEVICE_TYPE_GPU | CL_DEVICE_TYPE_ACCELERATOR)))
-        return refuse("it is a custom device, which takes no kernels of ours");
+        return refuse("it is a custom device, which cannot run OpenCL C kernels");
     if (!tdm_opencl_device_uint(api, id, CL_DEVICE_AVAILABLE))
-        return refuse("the driver says that it is not available");
+        return refuse("the driver reports that it is not available");
     if (!tdm_opencl_device_uint(api, id, CL_DEVICE_COMPILER_AVAILABLE))
         return refuse("it has no compiler for kernels");
     if (!tdm_opencl_device_uint(api, id, CL_DEVICE_ENDIAN_LITTLE))
@@ -154,8 +154,8 @@ static tdm_status describe(const tdm_opencl_api *api, tdm_opencl_record *record)
     if (info->max_group_items == 0 || info->max_group[0] == 0 || info->max_alloc_bytes == 0 ||
         info->global_bytes == 0)
         return tdm_fail(TDM_UNSUPPORTED,
-                        "the driver gives no size of work-groups (%u) or memory (%llu bytes, "
-                        "allocations up to %llu)",
+                        "the driver reports no valid work-group size (%u) or memory size (%llu "
+                        "bytes, allocations up to %llu)",
                         info->max_group_items, (unsigned long long)info->global_bytes,
                         (unsigned long long)info->max_alloc_bytes);
     record->queue_properties =

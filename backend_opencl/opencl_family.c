@@ -23,8 +23,8 @@ static const tdm_opencl_family families[] = {
      .keeps_programs = true},
     {.needle = "rusticl",
      .name = "rusticl",
-     .no_device_hint = "set RUSTICL_ENABLE=llvmpipe to enable its software device, or name the "
-                       "driver of a GPU there",
+     .no_device_hint =
+         "set RUSTICL_ENABLE=llvmpipe to enable its software device, or to the driver of a GPU",
      .one_lane_per_item = true,
      .short_loops = true,
      .late_markers = true},

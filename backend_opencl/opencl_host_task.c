@@ -51,7 +51,7 @@ static void wait_before(tdm_bk_device *device, cl_event before) {
             return;
         nanosleep(&pause, NULL);
     }
-    tdm_log(TDM_LOG_ERROR, "driver", "opencl: the work before a host task cannot be waited for");
+    tdm_log(TDM_LOG_ERROR, "driver", "opencl: waiting for the work before a host task failed");
 }
 
 /* Runs the function even if the work before failed: it may have something to release. */
@@ -101,7 +101,7 @@ static tdm_status start_thread(tdm_bk_stream *stream, const char *operation) {
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return stream->has_task_thread
                ? TDM_OK
-               : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: a thread for host tasks cannot be started",
+               : tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: the thread for host tasks cannot be started",
                           operation);
 }
 

@@ -34,7 +34,7 @@ static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *reco
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a device's extensions");
     // Describing a device allocates nothing of ours, so every failure is the device's.
     if (tdm_opencl_describe(&instance->api, record) != TDM_OK) {
-        tdm_notes_add(&instance->notes, "device \"%s\" of platform \"%s\" is passed over: %s",
+        tdm_notes_add(&instance->notes, "device \"%s\" of platform \"%s\" is skipped: %s",
                       record->info.name, record->platform_name, tdm_last_detail());
         record_free(record);
         return TDM_OK;
@@ -79,8 +79,7 @@ static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
     if (code == CL_SUCCESS && platform.family->runs_in_calls)
         instance->api.serial = true;
     if (code != CL_SUCCESS) {
-        tdm_notes_add(&instance->notes,
-                      "platform \"%s\" is passed over: clGetPlatformInfo: %s (%d)",
+        tdm_notes_add(&instance->notes, "platform \"%s\" is skipped: clGetPlatformInfo: %s (%d)",
                       platform.platform_name, tdm_opencl_error_name(code), code);
         return TDM_OK;
     }
@@ -100,7 +99,7 @@ static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
     tdm_status status = TDM_OK;
     if (code != CL_SUCCESS || !devices)
         tdm_notes_add(&instance->notes,
-                      "platform \"%s\" is passed over: clGetDeviceIDs: %s (%d), %u devices",
+                      "platform \"%s\" is skipped: clGetDeviceIDs: %s (%d), %u devices",
                       platform.platform_name, tdm_opencl_error_name(code), code, count);
     else
         for (cl_uint i = 0; status == TDM_OK && i < count; i++) {

@@ -58,9 +58,10 @@ static tdm_status measure(const tdm_bk_kernel *kernel, const char *operation,
     for (unsigned i = 0; i < 3; i++) {
         const uint64_t global = (uint64_t)launch->groups[i] * launch->group[i];
         if (global > largest)
-            return tdm_fail(TDM_UNSUPPORTED,
-                            "%s: %u groups of %u work-items are beyond the %u-bit device",
-                            operation, launch->groups[i], launch->group[i], info->address_bits);
+            return tdm_fail(
+                TDM_UNSUPPORTED,
+                "%s: %u groups of %u work-items exceed the address range of the %u-bit device",
+                operation, launch->groups[i], launch->group[i], info->address_bits);
         size->global[i] = (size_t)global;
         size->local[i] = launch->group[i];
         if (global > 1)

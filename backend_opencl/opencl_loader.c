@@ -66,7 +66,7 @@ static tdm_status open_file(const char *file, tdm_opencl_api *api, tdm_notes *no
     const char *const missing = look_up_all(library, api);
     if (missing) {
         dlclose(library);
-        return tdm_fail(TDM_NO_DEVICE, "%s is no OpenCL driver: it lacks %s", file, missing);
+        return tdm_fail(TDM_NO_DEVICE, "%s is not an OpenCL driver: it lacks %s", file, missing);
     }
     status = tdm_driver_check_platforms(path_of(api, file), api, notes);
     if (status != TDM_OK) {
@@ -83,7 +83,7 @@ static bool take_preloaded(tdm_opencl_api *api) {
     const char *const preload = tdm_environment("LD_PRELOAD", true);
     if (!preload || !*preload || look_up_all(RTLD_DEFAULT, api) != NULL)
         return false;
-    tdm_log(TDM_LOG_DEBUG, "driver", "opencl: taken from LD_PRELOAD=%s", preload);
+    tdm_log(TDM_LOG_DEBUG, "driver", "opencl: using the functions of LD_PRELOAD=%s", preload);
     return true;
 }
 

@@ -97,7 +97,8 @@ static tdm_status check_foreign(tdm_bk_device *device, cl_mem object, size_t byt
     if (type != CL_MEM_OBJECT_BUFFER)
         return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the cl_mem is an image, not a buffer");
     if (context != device->context)
-        return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the cl_mem is of another cl_context");
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "wrapped memory: the cl_mem belongs to another cl_context");
     if (size < bytes)
         return tdm_fail(TDM_BAD_ARGUMENT, "wrapped memory: the cl_mem has %zu bytes, not %zu", size,
                         bytes);
@@ -156,11 +157,11 @@ tdm_status tdm_opencl_memory_free_bytes(tdm_bk_device *device, uint64_t *bytes) 
     size_t kib[2] = {0, 0};
     const uint64_t total = device->record->info.global_bytes;
     if (!tdm_opencl_has_token(device->record->extensions, "cl_amd_device_attribute_query"))
-        return tdm_fail(TDM_UNSUPPORTED, "free memory: the driver does not tell");
+        return tdm_fail(TDM_UNSUPPORTED, "free memory: the driver does not report it");
     OPENCL_TRY("free memory", device->api, clGetDeviceInfo, device->record->id,
                CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, sizeof kib, kib, NULL);
     if (kib[0] > total / 1024)
-        return tdm_fail(TDM_UNSUPPORTED, "free memory: the driver says %zu KiB of %llu bytes",
+        return tdm_fail(TDM_UNSUPPORTED, "free memory: the driver reports %zu KiB of %llu bytes",
                         kib[0], (unsigned long long)total);
     *bytes = (uint64_t)kib[0] * 1024;
     return TDM_OK;

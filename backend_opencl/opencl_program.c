@@ -209,7 +209,7 @@ static cl_program build_from_cache(const tdm_bk_device *device, const tdm_progra
     }
     const bool keep = is_shortage(code);
     tdm_log(TDM_LOG_WARNING, "cache", "%s: the driver %s the cached binary, %s (%d); rebuilding",
-            entry, keep ? "cannot take" : "refuses", tdm_opencl_error_name(code), code);
+            entry, keep ? "cannot load" : "refuses", tdm_opencl_error_name(code), code);
     if (!keep)
         tdm_program_cache_remove(device->cache, key);
     return NULL;

@@ -10,17 +10,21 @@
 
 static int bench_command(int argc, char **argv) {
     static const cli_entry suites[] = {
-        {"gemm", "matrix multiplication beside OpenBLAS, oneDNN and CLBlast", bench_gemm_command},
-        {"gemv", "a vector times weights, beside the same", bench_gemv_command},
-        {"memory", "copies within a device and to and from it", bench_memory_command},
-        {"quant", "quantization and conversion beside their traffic", bench_quant_command},
-        {"elementwise", "activations, sums and conversions beside their traffic",
+        {"gemm", "matrix multiplication, compared with OpenBLAS, oneDNN and CLBlast",
+         bench_gemm_command},
+        {"gemv", "a vector times weights, compared with the same libraries", bench_gemv_command},
+        {"memory", "bandwidth and latency of memory, and copies within, to and from a device",
+         bench_memory_command},
+        {"quant", "quantization and conversion, compared with plain memory traffic",
+         bench_quant_command},
+        {"elementwise", "activations, sums and conversions, compared with plain memory traffic",
          bench_elementwise_command},
-        {"compute", "the device's limits, for rooflines", bench_compute_command},
-        {"pool", "what allocating costs, and what programs make the pool reserve",
+        {"compute", "the device's peak arithmetic rates, for rooflines", bench_compute_command},
+        {"pool", "cost of allocations, and memory that the pool reserves for programs",
          bench_pool_command},
-        {"outofcore", "products that do not fit into the device's memory", bench_outofcore_command},
-        {"launch", "what a call costs beyond the launch", bench_launch_command},
+        {"outofcore", "GEMM with operands that do not fit into the device's memory",
+         bench_outofcore_command},
+        {"launch", "overhead of a library call beyond the launch", bench_launch_command},
     };
     return cli_dispatch("tandem bench", "measure speed, every result verified", suites,
                         sizeof suites / sizeof suites[0], argc, argv);
@@ -43,22 +47,24 @@ static int run_program(int argc, char **argv) {
         {"bench",
          "measure speed: gemm, gemv, memory, quant, elementwise, compute, pool, outofcore, launch",
          bench_command},
-        {"report", "measure a device from all sides: one results file and one page",
+        {"report", "measure a device with all suites: one results file and one HTML page",
          report_command},
-        {"compare", "put results of several devices side by side", compare_command},
+        {"compare", "compare the results of several devices", compare_command},
         {"predict", "predict the time of a workload and what limits it", predict_command},
         {"tune", "find the fastest kernels for a device, for the library to use", tune_command},
-        {"choices", "show which kernels a GPU's products get, without that GPU", choices_command},
-        {"quantize", "write a checkpoint with its weights in fewer bits", quantize_command},
+        {"choices", "show the kernels that the library chooses for GEMM on a GPU, without that GPU",
+         choices_command},
+        {"quantize", "write a checkpoint with quantized weights", quantize_command},
         {"infer", "run a classifier on every device and check its answers", infer_command},
-        {"trace", "replay a trace of a program's memory over the pool", trace_command},
+        {"trace", "replay a memory trace of a program on the pool", trace_command},
         {"monitor", "show the memory pools of running processes, live", monitor_command},
-        {"completion", "print what a shell needs to complete commands", completion_command},
+        {"completion", "print the script that completes commands and options in a shell",
+         completion_command},
         {"_manual", NULL, manual_command},
         {"_worker", NULL, worker_command},
     };
-    return cli_dispatch("tandem", "one tensor API on any OpenCL device", commands,
-                        sizeof commands / sizeof commands[0], argc, argv);
+    return cli_dispatch("tandem", "tensors, GEMM and quantization on OpenCL and CUDA devices",
+                        commands, sizeof commands / sizeof commands[0], argc, argv);
 }
 
 int main(int argc, char **argv) {

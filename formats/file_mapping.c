@@ -18,7 +18,7 @@ static int map_descriptor(int descriptor, const char *path, size_t least, file_m
     if (fstat(descriptor, &status))
         return file_fail(error, "%s: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
-        return file_fail(error, "%s is no regular file", path);
+        return file_fail(error, "%s is not a regular file", path);
     if (status.st_size < (off_t)least) /* an empty file cannot be mapped */
         return file_fail(error, "%s: the file is truncated: %lld bytes", path,
                          (long long)status.st_size);

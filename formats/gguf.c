@@ -81,8 +81,7 @@ static int skip_array(gguf_cursor *cursor, int depth, const char *key, file_erro
     if (take(cursor, &type, sizeof type) || take(cursor, &count, sizeof count))
         return file_fail(error, "the file is truncated in value \"%s\"", key);
     if (type >= GGUF_VALUE_TYPES)
-        return file_fail(error, "the elements of value \"%s\" are of the unknown type %u", key,
-                         type);
+        return file_fail(error, "the elements of value \"%s\" have the unknown type %u", key, type);
     /* Every element takes a byte or more, so the file's size limits the steps. */
     if (count > (uint64_t)(cursor->end - cursor->next))
         return file_fail(error, "value \"%s\" claims %llu elements, more than the file has bytes",
@@ -97,13 +96,14 @@ static int skip_bool(gguf_cursor *cursor, const char *key, file_error *error) {
     unsigned char value;
     if (take(cursor, &value, sizeof value))
         return file_fail(error, "the file is truncated in value \"%s\"", key);
-    return value <= 1 ? 0 : file_fail(error, "value \"%s\" is a bool of %u", key, value);
+    return value <= 1 ? 0
+                      : file_fail(error, "value \"%s\" is a bool with the value %u", key, value);
 }
 
 static int skip_value(gguf_cursor *cursor, uint32_t type, int depth, const char *key,
                       file_error *error) {
     if (type >= GGUF_VALUE_TYPES)
-        return file_fail(error, "value \"%s\" is of the unknown type %u", key, type);
+        return file_fail(error, "value \"%s\" has the unknown type %u", key, type);
     if (type == GGUF_VALUE_ARRAY)
         return skip_array(cursor, depth, key, error);
     if (type == GGUF_VALUE_BOOL)
@@ -161,7 +161,7 @@ static int read_text(gguf_file *file, gguf_cursor *cursor, const char *what, siz
     if (!bytes)
         return file_fail(error, "the file is truncated in %s", what);
     if (!utf8_is_plain(bytes, (size_t)length))
-        return file_fail(error, "%s is no UTF-8 text without control characters", what);
+        return file_fail(error, "%s is not UTF-8 text without control characters", what);
     char *const copy = gguf_copy_text(bytes, (size_t)length);
     if (!copy)
         return file_fail(error, "out of memory for %s", what);
@@ -177,7 +177,7 @@ static int check_unique(gguf_file *file, size_t first, size_t count, const char 
     qsort(texts, count, sizeof *texts, compare_texts);
     for (size_t i = 1; i < count; i++)
         if (!strcmp(texts[i - 1], texts[i]))
-            return file_fail(error, "the %s \"%s\" stands twice", what,
+            return file_fail(error, "the %s \"%s\" appears twice", what,
                              file_printable(texts[i]).text);
     return 0;
 }
@@ -207,11 +207,11 @@ static int read_alignment(gguf_file *file, file_error *error) {
     const gguf_value *const value = gguf_value_find(file, "general.alignment");
     uint32_t alignment = GGUF_DEFAULT_ALIGNMENT;
     if (value && value->type != GGUF_VALUE_U32)
-        return file_fail(error, "general.alignment is of type %u, not u32", value->type);
+        return file_fail(error, "general.alignment has the type %u, not u32", value->type);
     if (value)
         memcpy(&alignment, value->data, sizeof alignment);
     if (alignment == 0 || (alignment & (alignment - 1)) != 0 || alignment > GGUF_MAX_ALIGNMENT)
-        return file_fail(error, "general.alignment is %u, no power of two up to %d", alignment,
+        return file_fail(error, "general.alignment is %u, not a power of two up to %d", alignment,
                          GGUF_MAX_ALIGNMENT);
     file->alignment = alignment;
     return 0;
@@ -249,7 +249,7 @@ static int tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *er
     const file_name name = file_printable(tensor->name);
     const type_row *const type = type_of(tensor->type);
     if (!type)
-        return file_fail(error, "tensor \"%s\" is of type %u, which Tandem does not read",
+        return file_fail(error, "tensor \"%s\" has the type %u, which Tandem does not support",
                          name.text, tensor->type);
     const int64_t elements = type->elements;
     const int64_t row = tensor->rank > 0 ? tensor->shape[tensor->rank - 1] : 1;
@@ -257,7 +257,7 @@ static int tensor_bytes(const gguf_tensor *tensor, size_t *bytes, file_error *er
     if (row % elements != 0)
         return file_fail(
             error,
-            "the last dimension of tensor \"%s\" is %lld, no multiple of the %lld of a %s block",
+            "the last dimension of tensor \"%s\" is %lld, not a multiple of the %lld of a %s block",
             name.text, (long long)row, (long long)elements, type->name);
     for (int i = 0; i < tensor->rank; i++) {
         const int64_t extent = tensor->shape[i] / (i == tensor->rank - 1 ? elements : 1);
@@ -279,8 +279,8 @@ static int read_tensor(gguf_file *file, gguf_cursor *cursor, gguf_entry *entry, 
         return file_fail(error, "the file is truncated in tensor \"%s\"", name.text);
     if (entry->offset % file->alignment != 0)
         return file_fail(
-            error, "tensor \"%s\" lies at byte %llu, no multiple of the alignment %llu", name.text,
-            (unsigned long long)entry->offset, (unsigned long long)file->alignment);
+            error, "tensor \"%s\" begins at byte %llu, not a multiple of the alignment %llu",
+            name.text, (unsigned long long)entry->offset, (unsigned long long)file->alignment);
     return 0;
 }
 
@@ -302,10 +302,10 @@ static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t da
         gguf_entry *const entry = &file->entries[i];
         const file_name name = file_printable(entry->tensor.name);
         if (entry->offset < expected)
-            return file_fail(error, "tensor \"%s\" at byte %llu overlaps the one before", name.text,
-                             (unsigned long long)entry->offset);
+            return file_fail(error, "tensor \"%s\" at byte %llu overlaps the previous tensor",
+                             name.text, (unsigned long long)entry->offset);
         if (entry->offset > expected)
-            return file_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
+            return file_fail(error, "there is a gap of %llu bytes before tensor \"%s\"",
                              (unsigned long long)(entry->offset - expected), name.text);
         /* An empty tensor may follow padding that is left out at the end of the file. */
         const uint64_t offset = entry->offset < data_bytes ? entry->offset : data_bytes;
@@ -341,11 +341,11 @@ static int read_version(gguf_cursor *cursor, file_error *error) {
     if (take(cursor, magic, sizeof magic) || take(cursor, &version, sizeof version))
         return file_fail(error, "the file is truncated: it has less than a header");
     if (memcmp(magic, "GGUF", sizeof magic) != 0)
-        return file_fail(error, "this is no GGUF file: it does not begin with \"GGUF\"");
+        return file_fail(error, "not a GGUF file: it does not begin with \"GGUF\"");
     if ((version & 0xffff) == 0)
         return file_fail(error, "the file is big-endian GGUF; Tandem reads little-endian files");
     if (version != 2 && version != 3)
-        return file_fail(error, "the file is of GGUF version %u; Tandem reads 2 and 3", version);
+        return file_fail(error, "the file has GGUF version %u; Tandem reads 2 and 3", version);
     return 0;
 }
 
@@ -357,7 +357,7 @@ static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) 
         return file_fail(error, "the file is truncated: it has less than a header");
     const uint64_t left = (uint64_t)(cursor->end - cursor->next);
     if (tensors > left / LEAST_TENSOR_BYTES || values > left / LEAST_VALUE_BYTES)
-        return file_fail(error, "%llu tensors and %llu values have no room in the file",
+        return file_fail(error, "the file is too small for %llu tensors and %llu values",
                          (unsigned long long)tensors, (unsigned long long)values);
     file->tensor_count = (size_t)tensors;
     file->value_count = (size_t)values;

@@ -42,9 +42,9 @@ static int check_bytes(const json_place *place, const char *text, size_t length,
     for (size_t i = 0; i < length;) {
         const size_t step = utf8_sequence((const unsigned char *)text + i, length - i);
         if (step == 0)
-            return json_fail(place, error, "it is no UTF-8 text (byte %zu)", i);
+            return json_fail(place, error, "it is not UTF-8 text (byte %zu)", i);
         if ((unsigned char)text[i] < ' ' && (text[i] == '\0' || !strchr("\t\n\r", text[i])))
-            return json_fail(place, error, "it has a control character (byte %zu)", i);
+            return json_fail(place, error, "it contains a control character (byte %zu)", i);
         i += step;
     }
     return 0;
@@ -67,7 +67,7 @@ static int check_depth(const json_place *place, const char *text, size_t length,
                              i);
         i++;
     }
-    return has_nul ? json_fail(place, error, "a text has the character NUL") : 0;
+    return has_nul ? json_fail(place, error, "a string contains the character NUL") : 0;
 }
 
 static const char *skip_blanks(const char *text, const char *end) {
@@ -90,9 +90,9 @@ cJSON *json_object_parse(const char *name, const char *text, size_t length, int 
     if (root && skip_blanks(end, text + length) == text + length)
         return root;
     if (root)
-        json_fail(&place, error, "something follows the end of the JSON object");
+        json_fail(&place, error, "there is data after the end of the JSON object");
     else
-        json_fail(&place, error, "it is no JSON object (byte %zu)", (size_t)(end - text));
+        json_fail(&place, error, "it is not a JSON object (byte %zu)", (size_t)(end - text));
     cJSON_Delete(root);
     return NULL;
 }
@@ -108,7 +108,7 @@ static int check_members(const json_place *place, const cJSON *object, file_erro
             return json_fail(place, error, "an object has more than %d members", JSON_MAX_MEMBERS);
         for (size_t i = 0; i < count; i++) {
             if (strcmp(names[i], item->string) == 0)
-                return json_fail(place, error, "member \"%s\" stands twice in an object",
+                return json_fail(place, error, "member \"%s\" appears twice in an object",
                                  file_printable(item->string).text);
         }
         names[count++] = item->string;
@@ -122,7 +122,7 @@ static int check_tree(const json_place *place, const cJSON *root, file_error *er
     int depth = 0;
     for (const cJSON *item = root; item != NULL;) {
         if (cJSON_IsNumber(item) && !isfinite(item->valuedouble))
-            return json_fail(place, error, "a number is larger than any that can be held");
+            return json_fail(place, error, "a number is out of range");
         if (cJSON_IsObject(item) && check_members(place, item, error) != 0)
             return -1;
         if (item->child != NULL) {
@@ -169,10 +169,11 @@ int json_get_text(const cJSON *object, const char *key, const json_place *place,
     if (item == NULL)
         return json_fail(place, error, "member \"%s\" is missing", key);
     if (!cJSON_IsString(item))
-        return json_fail(place, error, "member \"%s\" is no text", key);
+        return json_fail(place, error, "member \"%s\" is not a string", key);
     if (item->valuestring[0] == '\0' ||
         !utf8_is_plain(item->valuestring, strlen(item->valuestring)))
-        return json_fail(place, error, "member \"%s\" is empty or has a control character", key);
+        return json_fail(place, error, "member \"%s\" is empty or contains a control character",
+                         key);
     *text = item->valuestring;
     return 0;
 }

@@ -132,7 +132,7 @@ static int check_goal(const char *path, file_error *error) {
                    : file_fail(error, "%s cannot be written: %s", path, strerror(errno));
     if (!S_ISREG(status.st_mode))
         return file_fail(error, "%s cannot be written: it is %s", path,
-                         S_ISDIR(status.st_mode) ? "a directory" : "no regular file");
+                         S_ISDIR(status.st_mode) ? "a directory" : "not a regular file");
     return 0;
 }
 
@@ -207,7 +207,7 @@ int output_file_put(output_file *file, uint64_t place, const void *bytes, size_t
             continue;
         if (written <= 0)
             return file_fail(error, "%s cannot be written: %s", file->path,
-                             written < 0 ? strerror(errno) : "nothing more is taken");
+                             written < 0 ? strerror(errno) : "no more bytes are accepted");
         next += written;
         size -= (size_t)written;
         place += (uint64_t)written;

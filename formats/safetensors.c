@@ -96,14 +96,14 @@ static int read_shape(const cJSON *item, const char *name, safetensors_tensor *t
                              SAFETENSORS_MAX_RANK);
         if (!whole_number(dimension, &extent))
             return file_fail(error,
-                             "dimension %d of tensor \"%s\" is no whole number from 0 to 2^53 - 1",
+                             "dimension %d of tensor \"%s\" is not an integer from 0 to 2^53 - 1",
                              tensor->rank, name);
         if (__builtin_mul_overflow(bits, extent, &bits) || bits > INT64_MAX)
             return file_fail(error, "the shape of tensor \"%s\" overflows 64 bits", name);
         tensor->shape[tensor->rank++] = (int64_t)extent;
     }
     if (bits % 8 != 0)
-        return file_fail(error, "the %llu bits of tensor \"%s\" are no whole bytes",
+        return file_fail(error, "the %llu bits of tensor \"%s\" are not whole bytes",
                          (unsigned long long)bits, name);
     *bytes = bits / 8;
     return 0;
@@ -112,12 +112,12 @@ static int read_shape(const cJSON *item, const char *name, safetensors_tensor *t
 static int read_range(const cJSON *item, const char *name, uint64_t data_bytes, byte_range *range,
                       safetensors_error *error) {
     if (!cJSON_IsArray(item) || cJSON_GetArraySize(item) != 2)
-        return file_fail(error, "tensor \"%s\" has no data_offsets of two numbers", name);
+        return file_fail(error, "tensor \"%s\" has no data_offsets with two numbers", name);
     if (!whole_number(item->child, &range->begin) || !whole_number(item->child->next, &range->end))
         return file_fail(
-            error, "a data offset of tensor \"%s\" is no whole number from 0 to 2^53 - 1", name);
+            error, "a data offset of tensor \"%s\" is not an integer from 0 to 2^53 - 1", name);
     if (range->end < range->begin)
-        return file_fail(error, "tensor \"%s\" ends at byte %llu, before its begin at %llu", name,
+        return file_fail(error, "tensor \"%s\" ends at byte %llu, before its start at %llu", name,
                          (unsigned long long)range->end, (unsigned long long)range->begin);
     if (range->end > data_bytes)
         return file_fail(error,
@@ -140,14 +140,14 @@ static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t da
     const file_name printable = file_printable(item->string);
     const char *const name = printable.text;
     if (!cJSON_IsObject(item))
-        return file_fail(error, "tensor \"%s\" is no object", name);
+        return file_fail(error, "tensor \"%s\" is not an object", name);
     const cJSON *member;
     cJSON_ArrayForEach(member, item) {
         for (int i = 0; i < MEMBERS; i++) {
             if (strcmp(member->string, keys[i]) != 0)
                 continue;
             if (members[i])
-                return file_fail(error, "member \"%s\" stands twice in %s", keys[i], name);
+                return file_fail(error, "member \"%s\" appears twice in %s", keys[i], name);
             members[i] = member;
         }
     }
@@ -158,7 +158,7 @@ static int read_tensor(const cJSON *item, const unsigned char *data, uint64_t da
         read_range(members[DATA_OFFSETS], name, data_bytes, &range, error))
         return -1;
     if (range.end - range.begin != bytes)
-        return file_fail(error, "tensor \"%s\" claims %llu bytes of data, but its shape takes %llu",
+        return file_fail(error, "tensor \"%s\" claims %llu bytes of data, but its shape needs %llu",
                          name, (unsigned long long)(range.end - range.begin),
                          (unsigned long long)bytes);
     tensor->name = item->string;
@@ -200,14 +200,14 @@ static int check_cover(const safetensors_file *file, const unsigned char *data, 
                              file_printable(former).text, file_printable(tensor->name).text,
                              (unsigned long long)begin);
         if (begin > covered)
-            return file_fail(error, "a hole of %llu bytes lies before tensor \"%s\"",
+            return file_fail(error, "there is a gap of %llu bytes before tensor \"%s\"",
                              (unsigned long long)(begin - covered),
                              file_printable(tensor->name).text);
         covered = begin + tensor->bytes;
         former = tensor->name;
     }
     if (covered != data_bytes)
-        return file_fail(error, "%llu bytes after the last tensor belong to none",
+        return file_fail(error, "%llu bytes after the last tensor belong to no tensor",
                          (unsigned long long)(data_bytes - covered));
     return 0;
 }
@@ -223,21 +223,21 @@ static int read_metadata(safetensors_file *file, safetensors_error *error) {
     size_t count = 0;
     file->metadata = cJSON_GetObjectItemCaseSensitive(file->header, "__metadata__");
     if (file->metadata && !cJSON_IsObject(file->metadata) && !cJSON_IsNull(file->metadata))
-        return file_fail(error, "__metadata__ is no object");
+        return file_fail(error, "__metadata__ is not an object");
     cJSON_ArrayForEach(item, file->metadata) count++;
     file->pairs = calloc(count + 1, sizeof *file->pairs);
     if (!file->pairs)
         return file_fail(error, "out of memory for the metadata");
     cJSON_ArrayForEach(item, file->metadata) {
         if (!cJSON_IsString(item))
-            return file_fail(error, "\"%s\" of __metadata__ is no text",
+            return file_fail(error, "\"%s\" of __metadata__ is not a string",
                              file_printable(item->string).text);
         file->pairs[file->pair_count++] = (safetensors_pair){item->string, item->valuestring};
     }
     qsort(file->pairs, count, sizeof *file->pairs, compare_keys);
     for (size_t i = 1; i < count; i++)
         if (!strcmp(file->pairs[i - 1].key, file->pairs[i].key))
-            return file_fail(error, "\"%s\" stands twice in __metadata__",
+            return file_fail(error, "\"%s\" appears twice in __metadata__",
                              file_printable(file->pairs[i].key).text);
     return 0;
 }
@@ -255,7 +255,7 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
         if (item == file->metadata)
             continue;
         if (!strcmp(item->string, "__metadata__"))
-            return file_fail(error, "\"__metadata__\" stands twice in the header");
+            return file_fail(error, "\"__metadata__\" appears twice in the header");
         if (read_tensor(item, data, data_bytes, &file->tensors[file->count], error))
             return -1;
         file->count++;
@@ -267,7 +267,7 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
     /* JSON does not define duplicate members, so such a header would be ambiguous. */
     for (size_t i = 1; i < file->count; i++)
         if (!strcmp(file->by_name[i - 1]->name, file->by_name[i]->name))
-            return file_fail(error, "\"%s\" stands twice in the header",
+            return file_fail(error, "\"%s\" appears twice in the header",
                              file_printable(file->by_name[i]->name).text);
     return check_cover(file, data, data_bytes, error);
 }
@@ -276,13 +276,14 @@ static int read_tensors(safetensors_file *file, const unsigned char *data, uint6
 
 static int check_length(size_t size, uint64_t length, safetensors_error *error) {
     if (length > SAFETENSORS_MAX_HEADER)
-        return file_fail(error,
-                         "this is no safetensors file: the header length of %llu bytes is above "
-                         "the limit of %d",
-                         (unsigned long long)length, SAFETENSORS_MAX_HEADER);
+        return file_fail(
+            error,
+            "not a safetensors file: the header length of %llu bytes is above the limit of %d",
+            (unsigned long long)length, SAFETENSORS_MAX_HEADER);
     if (length > size - LENGTH_BYTES)
-        return file_fail(error, "the file is truncated: its header takes %llu bytes, %zu are there",
-                         (unsigned long long)length, size - LENGTH_BYTES);
+        return file_fail(
+            error, "the file is truncated: its header needs %llu bytes, but only %zu are present",
+            (unsigned long long)length, size - LENGTH_BYTES);
     return 0;
 }
 

@@ -51,7 +51,7 @@ int tensor_writer_put(tensor_writer *writer, size_t index, uint64_t offset, cons
 int tensor_writer_finish(tensor_writer *writer, file_error *error) {
     int result = 0;
     if (writer->written != writer->wanted)
-        result = file_fail(error, "%llu bytes were written of tensors that take %llu",
+        result = file_fail(error, "only %llu bytes were written of tensors that need %llu",
                            (unsigned long long)writer->written, (unsigned long long)writer->wanted);
     if (result == 0)
         result = output_file_extend(writer->file, writer->end, error);
@@ -82,6 +82,7 @@ int tensor_writer_check_unique(const char **texts, size_t count, const char *wha
     qsort(texts, count, sizeof *texts, compare_texts);
     for (size_t i = 1; i < count; i++)
         if (!strcmp(texts[i - 1], texts[i]))
-            return file_fail(error, "the %s \"%s\" is taken", what, file_printable(texts[i]).text);
+            return file_fail(error, "the %s \"%s\" is already used", what,
+                             file_printable(texts[i]).text);
     return 0;
 }

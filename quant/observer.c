@@ -78,15 +78,15 @@ static bool layout_of(const tdm_quant_observer_options *options, size_t *histogr
 static bool check_options(const tdm_quant_observer_options *options, tdm_quant_reason *reason) {
     size_t histograms, bytes;
     if (!tdm_quant_observer_kind_name(options->kind)) {
-        tdm_quant_refuse(reason, "observer kind is %d, which is none", (int)options->kind);
+        tdm_quant_refuse(reason, "observer kind is %d, which is unknown", (int)options->kind);
     } else if (options->channels < 1 || options->inner < 1) {
         tdm_quant_refuse(reason,
-                         "channels is %" PRId64 ", inner is %" PRId64 ", at least 1 is needed",
+                         "channels is %" PRId64 ", inner is %" PRId64 ", both must be at least 1",
                          options->channels, options->inner);
     } else if (!(options->percent >= 0 && options->percent <= 100)) {
-        tdm_quant_refuse(reason, "percent is %g, not in (0, 100]", options->percent);
+        tdm_quant_refuse(reason, "percent is %g, must be in (0, 100]", options->percent);
     } else if (!(options->momentum >= 0 && options->momentum <= 1)) {
-        tdm_quant_refuse(reason, "momentum is %g, not in (0, 1]", options->momentum);
+        tdm_quant_refuse(reason, "momentum is %g, must be in (0, 1]", options->momentum);
     } else if (!layout_of(options, &histograms, &bytes)) {
         tdm_quant_refuse(reason, "channels is %" PRId64 ", too many for the address space",
                          options->channels);
@@ -111,8 +111,8 @@ tdm_status tdm_quant_observer_init(const tdm_quant_observer_options *options, vo
         return TDM_BAD_ARGUMENT;
     }
     if (!memory || bytes < needed || (uintptr_t)memory % _Alignof(max_align_t) != 0) {
-        tdm_quant_refuse(reason, "memory is %p with %zu bytes, %zu aligned ones are needed", memory,
-                         memory ? bytes : 0, needed);
+        tdm_quant_refuse(reason, "memory is %p with %zu bytes, %zu aligned bytes are needed",
+                         memory, memory ? bytes : 0, needed);
         return TDM_BAD_ARGUMENT;
     }
     tdm_quant_observer *const made = memory;
@@ -200,7 +200,7 @@ static tdm_status check_batch(const tdm_quant_observer *observer, tdm_dtype dtyp
                               tdm_quant_reason *reason) {
     int64_t whole;
     if (!tdm_quant_is_float(dtype)) {
-        tdm_quant_refuse(reason, "dtype is %d, observers see f32, f16 and bf16", (int)dtype);
+        tdm_quant_refuse(reason, "dtype is %d, observers support f32, f16 and bf16", (int)dtype);
         return TDM_BAD_DTYPE;
     }
     if (__builtin_mul_overflow(observer->options.channels, observer->options.inner, &whole)) {
@@ -275,9 +275,10 @@ static bool check_bins(const tdm_quant_summary *summary, tdm_quant_reason *reaso
                          summary->exponent, least, (int)TDM_QUANT_EXPONENT_MAX);
     } else if (summary->zeros > summary->numbers ||
                sum_of(summary->counts) != summary->numbers - summary->zeros) {
-        tdm_quant_refuse(
-            reason, "numbers is %" PRIu64 ", but zeros is %" PRIu64 " and the bins hold %" PRIu64,
-            summary->numbers, summary->zeros, sum_of(summary->counts));
+        tdm_quant_refuse(reason,
+                         "numbers is %" PRIu64 ", but zeros is %" PRIu64
+                         " and the bins contain %" PRIu64 "",
+                         summary->numbers, summary->zeros, sum_of(summary->counts));
     } else {
         return true;
     }
@@ -297,7 +298,7 @@ static bool check_summary(const tdm_quant_observer *observer, int64_t channel,
     }
     const tdm_quant_bounds seen = summary->seen;
     if (!isfinite(seen.minimum) || !isfinite(seen.maximum) || seen.minimum > seen.maximum) {
-        tdm_quant_refuse(reason, "bounds are %g and %g, not two finite numbers in order",
+        tdm_quant_refuse(reason, "bounds are %g and %g, must be finite and in ascending order",
                          (double)seen.minimum, (double)seen.maximum);
         return false;
     }
@@ -358,10 +359,10 @@ tdm_status tdm_quant_observer_merge(tdm_quant_observer *into, const tdm_quant_ob
     const tdm_quant_observer_options *const b = &from->options;
     if (into == from || a->kind != b->kind || a->channels != b->channels ||
         a->percent != b->percent || a->momentum != b->momentum) {
-        tdm_quant_refuse(reason,
-                         "observers differ: %s, %" PRId64 " channels, and %s, %" PRId64 " channels",
-                         tdm_quant_observer_kind_name(a->kind), a->channels,
-                         tdm_quant_observer_kind_name(b->kind), b->channels);
+        tdm_quant_refuse(
+            reason, "the observers differ: %s, %" PRId64 " channels, and %s, %" PRId64 " channels",
+            tdm_quant_observer_kind_name(a->kind), a->channels,
+            tdm_quant_observer_kind_name(b->kind), b->channels);
         return TDM_BAD_ARGUMENT;
     }
     for (int64_t c = 0; c < a->channels; c++) {

@@ -79,12 +79,12 @@ bool tdm_quant_parameters_check(tdm_quant_parameters parameters, tdm_quant_range
                                 int64_t position, tdm_quant_reason *reason) {
     const float magnitude = fabsf(parameters.scale);
     if (!isfinite(magnitude) || (magnitude != 0.0f && magnitude < FLT_MIN)) {
-        tdm_quant_refuse(reason, "scale %" PRId64 " is %g, 0 or a normal number is needed",
-                         position, (double)parameters.scale);
+        tdm_quant_refuse(reason, "scale %" PRId64 " is %g, must be 0 or a normal number", position,
+                         (double)parameters.scale);
         return false;
     }
     if (parameters.zero_point < range.low || parameters.zero_point > range.high) {
-        tdm_quant_refuse(reason, "zero point %" PRId64 " is %d, beyond the range [%d, %d]",
+        tdm_quant_refuse(reason, "zero point %" PRId64 " is %d, outside the range [%d, %d]",
                          position, (int)parameters.zero_point, (int)range.low, (int)range.high);
         return false;
     }

@@ -116,7 +116,7 @@ bool tdm_quant_blocks_per_group(int rank, int axis, int64_t group, int64_t *bloc
         return false;
     }
     if (group < 1) {
-        tdm_quant_refuse(reason, "group is %" PRId64 ", at least 1 is needed", group);
+        tdm_quant_refuse(reason, "group is %" PRId64 ", must be at least 1", group);
         return false;
     }
     fill_blocks(rank, 1, blocks);
@@ -169,17 +169,18 @@ tdm_status tdm_quant_spec_check(const tdm_quant_spec *spec, tdm_quant_reason *re
     }
     const tdm_quant_range widest = range_of_dtype(spec->dtype);
     if (widest.low == widest.high) {
-        tdm_quant_refuse(reason, "dtype is %d, quants are s8, u8 or s4", (int)spec->dtype);
+        tdm_quant_refuse(reason, "dtype is %d, quantized values must be s8, u8 or s4",
+                         (int)spec->dtype);
         return TDM_BAD_DTYPE;
     }
     const tdm_quant_range range = spec->range;
     if (range.low >= range.high || range.low < widest.low || range.high > widest.high) {
-        tdm_quant_refuse(reason, "range is [%d, %d], the dtype's own is [%d, %d]", (int)range.low,
-                         (int)range.high, (int)widest.low, (int)widest.high);
+        tdm_quant_refuse(reason, "range is [%d, %d], must be within [%d, %d] of the dtype",
+                         (int)range.low, (int)range.high, (int)widest.low, (int)widest.high);
         return TDM_BAD_ARGUMENT;
     }
     if (spec->scale_dtype != TDM_DTYPE_NONE && !tdm_quant_is_float(spec->scale_dtype)) {
-        tdm_quant_refuse(reason, "scale_dtype is %d, scales are f32, f16 or bf16",
+        tdm_quant_refuse(reason, "scale_dtype is %d, must be f32, f16 or bf16",
                          (int)spec->scale_dtype);
         return TDM_BAD_DTYPE;
     }
@@ -222,9 +223,10 @@ tdm_status tdm_quant_spec_make(const tdm_quant_scheme *scheme, int rank, const i
         return status;
     }
     if (scheme->granularity == TDM_QUANT_PER_BLOCK && shape[rank - 1] % scheme->group != 0) {
-        tdm_quant_refuse(
-            reason, "the last dimension is %" PRId64 ", scheme %s needs a multiple of %" PRId64,
-            shape[rank - 1], scheme->name, scheme->group);
+        tdm_quant_refuse(reason,
+                         "the last dimension is %" PRId64
+                         ", but scheme %s needs a multiple of %" PRId64 "",
+                         shape[rank - 1], scheme->name, scheme->group);
         return TDM_BAD_SHAPE;
     }
     *spec = made;

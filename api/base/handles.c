@@ -143,7 +143,7 @@ static void find_fault(tdm_handle_kind kind, const void *handle, bool given_back
     pthread_mutex_lock(&list.lock);
     handle_entry *const entry = *link_of(handle);
     if (!entry && list.plain_contexts == 0 && !list.incomplete && own_tensors == 0)
-        snprintf(text, text_bytes, "no %s of this library", name);
+        snprintf(text, text_bytes, "not a %s of this library", name);
     else if (entry && entry->kind != kind)
         snprintf(text, text_bytes, "a %s, not a %s", kind_names[entry->kind], name);
     else if (entry && (entry->state == DESTROYED || (given_back && entry->state == GIVEN_BACK)))
@@ -206,8 +206,10 @@ int tdm_handles_report(const tdm_context *context) {
     pthread_mutex_unlock(&list.lock);
     if (count > 0)
         tdm_log(TDM_LOG_WARNING, "pool",
-                "debug: the context is given up with %d buffers and tensors of %llu bytes alive%s",
-                count, (unsigned long long)bytes, count > LISTED ? "; the first 20 are above" : "");
+                "debug: the context is closed but %d buffers and tensors of %llu bytes are still "
+                "alive%s",
+                count, (unsigned long long)bytes,
+                count > LISTED ? "; the first 20 are listed above" : "");
     return count;
 }
 
@@ -233,7 +235,7 @@ const void *tdm_site_current(void) {
 const char *tdm_site_text(const void *site, char text[TDM_SITE_TEXT]) {
     Dl_info info;
     if (!site) {
-        snprintf(text, TDM_SITE_TEXT, "a place that is not known");
+        snprintf(text, TDM_SITE_TEXT, "an unknown location");
         return text;
     }
     // The call instruction is before the return address.

@@ -23,7 +23,7 @@ tdm_status tdm_set_host_allocator(const tdm_host_allocator *allocator) {
         return tdm_fail(TDM_BAD_ARGUMENT, "set_host_allocator: %s is NULL",
                         allocator->allocate ? "release" : "allocate");
     if (atomic_load(&contexts) != 0)
-        return tdm_fail(TDM_BAD_STATE, "set_host_allocator: %d contexts exist, must be none",
+        return tdm_fail(TDM_BAD_STATE, "set_host_allocator: %d contexts exist, there must be none",
                         atomic_load(&contexts));
     hooks = allocator ? *allocator : (tdm_host_allocator){0};
     return TDM_OK;

@@ -52,13 +52,14 @@ tdm_status tdm_memory_tag_push(const char *tag) {
     if (!tag)
         return tdm_fail(TDM_BAD_ARGUMENT, "memory_tag_push: tag is NULL");
     if (strlen(tag) >= TDM_MEMORY_TAG_BYTES)
-        return tdm_fail(TDM_BAD_ARGUMENT, "memory_tag_push: a tag of %zu bytes, at most %d",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "memory_tag_push: the tag has %zu bytes, at most %d are allowed",
                         strlen(tag), TDM_MEMORY_TAG_BYTES - 1);
     if (stack.depth == TAG_DEPTH)
-        return tdm_fail(TDM_BAD_STATE, "memory_tag_push: %d tags are open already", TAG_DEPTH);
+        return tdm_fail(TDM_BAD_STATE, "memory_tag_push: %d tags are already open", TAG_DEPTH);
     const char *const kept = intern(tag);
     if (!kept)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "memory_tag_push: no room for the tag %s", tag);
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "memory_tag_push: no memory for the tag %s", tag);
     stack.names[stack.depth++] = kept;
     return TDM_OK;
 }

@@ -17,7 +17,8 @@ static size_t size_of(const void *given) {
 static tdm_status check_size(const char *operation, const char *name, size_t size, size_t known) {
     if (size >= sizeof size && size % _Alignof(size_t) == 0 && size <= known + MOST_GROWTH)
         return TDM_OK;
-    return tdm_fail(TDM_BAD_ARGUMENT, "%s: struct_size of %s is %zu, its size here is %zu",
+    return tdm_fail(TDM_BAD_ARGUMENT,
+                    "%s: struct_size of %s is %zu, but this library's struct has %zu bytes",
                     operation, name, size, known);
 }
 
@@ -30,8 +31,9 @@ const void *tdm_struct_read(const char *operation, const char *name, const void 
         return NULL;
     for (size_t i = known; i < size; i++)
         if (((const unsigned char *)given)[i] != 0) {
-            tdm_set_detail("%s: byte %zu of %s is set, but this version knows %zu bytes of it",
-                           operation, i, name, known);
+            tdm_set_detail(
+                "%s: byte %zu of %s is not 0, but this library's struct has only %zu bytes",
+                operation, i, name, known);
             return NULL;
         }
     memset(room, 0, known);

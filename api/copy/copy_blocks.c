@@ -47,17 +47,18 @@ static tdm_status check_parameters(const passage *p) {
                         tdm_dtype_name(p->format->codes));
     if (!tensor->scale || tensor->scale->layout.dtype != TDM_F16 || tensor->zero_point)
         return tdm_fail(TDM_UNSUPPORTED,
-                        "%s: the tensor carries %s, but %s has scales of f16 and no zero points",
+                        "%s: the tensor has %s, but %s needs f16 scales and no zero points",
                         p->operation,
-                        !tensor->scale       ? "no parameters"
+                        !tensor->scale       ? "no quantization parameters"
                         : tensor->zero_point ? "zero points"
                                              : tdm_dtype_name(tensor->scale->layout.dtype),
                         p->format->name);
     for (int d = 0; d < last; d++)
         if (tensor->block[d] != 1 && tensor->layout.shape[d] != 1)
-            return tdm_fail(TDM_UNSUPPORTED,
-                            "%s: %lld rows of the tensor share a scale, but each has its own in %s",
-                            p->operation, (long long)tensor->block[d], p->format->name);
+            return tdm_fail(
+                TDM_UNSUPPORTED,
+                "%s: %lld rows of the tensor share a scale, but every row has its own in %s",
+                p->operation, (long long)tensor->block[d], p->format->name);
     if (tensor->block[last] != TDM_QUANT_BLOCK_ELEMENTS &&
         !(tensor->block[last] == 0 && tensor->layout.shape[last] == TDM_QUANT_BLOCK_ELEMENTS))
         return tdm_fail(TDM_UNSUPPORTED,
@@ -70,7 +71,7 @@ static tdm_status check(passage *p, tdm_block_format format, const void *host, s
     TDM_TRY(tdm_check_tensor(p->operation, p->argument, p->stream, p->tensor));
     TDM_TRY(tdm_refuse_recording(p->stream, p->operation));
     if ((int)format < 0 || (size_t)format >= sizeof formats / sizeof *formats)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: format is %d, which is none", p->operation,
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: format is %d, which is unknown", p->operation,
                         (int)format);
     p->kind = format;
     p->format = &formats[format];
@@ -87,7 +88,8 @@ static tdm_status check(passage *p, tdm_block_format format, const void *host, s
     p->columns = layout->shape[layout->rank - 1];
     p->rows = layout->rank == 2 ? layout->shape[0] : 1;
     if (p->columns % TDM_QUANT_BLOCK_ELEMENTS != 0)
-        return tdm_fail(TDM_BAD_SHAPE, "%s: rows of %lld elements are no whole blocks of 32",
+        return tdm_fail(TDM_BAD_SHAPE,
+                        "%s: rows of %lld elements are not a multiple of the block size 32",
                         p->operation, (long long)p->columns);
     const int64_t blocks = tdm_layout_elements(layout) / TDM_QUANT_BLOCK_ELEMENTS;
     const uint64_t needed = (uint64_t)blocks * (uint64_t)p->format->bytes;

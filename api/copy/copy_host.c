@@ -38,8 +38,8 @@ static tdm_status check_host(const tdm_tensor *tensor, const int64_t *strides, h
         return tdm_fail_prefix(status, "%s", host->operation);
     host->dense = tdm_layout_is_contiguous(&host->layout);
     if (!host->dense && tdm_dtype_info(layout->dtype)->elements_per_unit > 1)
-        return tdm_fail(TDM_UNSUPPORTED, "%s: host_strides with %s", host->operation,
-                        tdm_dtype_name(layout->dtype));
+        return tdm_fail(TDM_UNSUPPORTED, "%s: host_strides are not supported with %s",
+                        host->operation, tdm_dtype_name(layout->dtype));
     size_t needed;
     TDM_TRY(tdm_dtype_bytes(layout->dtype, tdm_layout_extent(&host->layout), &needed));
     if (needed > host->size)
@@ -199,7 +199,7 @@ static tdm_status copy_in(tdm_stream *stream, const char *operation, bool blocki
 /* Two elements at one host address would be a data race. */
 static tdm_status check_host_output(const host_side *host) {
     if (tdm_layout_self_overlaps(&host->layout))
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: host_strides make elements share a place",
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements overlap with these host_strides",
                         host->operation);
     return TDM_OK;
 }

@@ -214,10 +214,9 @@ tdm_status tdm_tensor_fill(tdm_stream *stream, double value, tdm_tensor *target)
     TDM_TRY(tdm_check_output("fill", "target", stream, target));
     const tdm_dtype dtype = target->layout.dtype;
     if (!tdm_number_known(dtype) && dtype != TDM_S4)
-        return tdm_fail(
-            TDM_UNSUPPORTED,
-            "fill: target is %s, only f32, f16, bf16, f64, s32, s8, u8 and s4 are filled",
-            tdm_dtype_name(dtype));
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "fill: target is %s; f32, f16, bf16, f64, s32, s8, u8 and s4 are supported",
+                        tdm_dtype_name(dtype));
     const int64_t elements = tdm_layout_elements(&target->layout);
     if (elements == 0)
         return TDM_OK;
@@ -254,8 +253,8 @@ static tdm_status check_dtype(const char *argument, tdm_dtype dtype) {
     if (is_convertible(dtype))
         return TDM_OK;
     return tdm_fail(TDM_UNSUPPORTED,
-                    "convert: %s is %s, only f32, f16, bf16, s32, s8, u8 and s4 are converted",
-                    argument, tdm_dtype_name(dtype));
+                    "convert: %s is %s; f32, f16, bf16, s32, s8, u8 and s4 are supported", argument,
+                    tdm_dtype_name(dtype));
 }
 
 tdm_status tdm_tensor_convert(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target) {

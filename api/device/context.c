@@ -52,7 +52,7 @@ static void note_unknown_names(tdm_context *context, const char *list) {
         char name[64];
         snprintf(name, sizeof name, "\"%.*s\"", length < 32 ? (int)length : 32, list);
         if (!is_row_name(list, length))
-            add_note(context, name, "no such backend; the names are cuda and opencl");
+            add_note(context, name, "no such backend; the backends are cuda and opencl");
         if (list[length] == '\0')
             return;
         list += length + 1;
@@ -99,8 +99,8 @@ static atomic_long openers[sizeof tdm_backend_rows / sizeof tdm_backend_rows[0]]
 /* Threads and locks of drivers do not survive a fork. The child's work might never end. */
 static tdm_status refuse_fork(const char *backend, long opener) {
     return tdm_fail(TDM_BAD_STATE,
-                    "context_create: process %ld is a fork of process %ld, which opened the "
-                    "drivers of %s before: create contexts in one of them only, or fork first",
+                    "context_create: process %ld is a fork of process %ld, which had already "
+                    "opened the %s drivers: create contexts in one of the two only, or fork first",
                     (long)getpid(), opener, backend);
 }
 

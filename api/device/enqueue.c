@@ -145,7 +145,7 @@ static tdm_status enqueue_behind_dependencies(tdm_stream *stream, const tdm_comm
     tdm_use *const dependencies = tdm_host_calloc((size_t)dependency_count, sizeof *dependencies);
     tdm_mark **const marks = tdm_host_calloc((size_t)dependency_count, sizeof(tdm_mark *));
     if (!dependencies || !marks) {
-        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %d edges",
+        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %d dependencies",
                           command->operation, dependency_count);
         goto cleanup;
     }
@@ -216,8 +216,8 @@ tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_ker
     command.as.launch.kernel = kernel;
     command.as.launch.launch = *launch;
     if (launch->arg_count > TDM_MAX_ARGS)
-        return tdm_fail(TDM_INTERNAL, "%s: %d kernel arguments, at most %d", operation,
-                        launch->arg_count, TDM_MAX_ARGS);
+        return tdm_fail(TDM_INTERNAL, "%s: %d kernel arguments, at most %d are supported",
+                        operation, launch->arg_count, TDM_MAX_ARGS);
     for (int i = 0; i < launch->arg_count; i++)
         if (launch->args[i].kind == TDM_ARG_BUFFER || launch->args[i].kind == TDM_ARG_TENSOR_MAP)
             touch(&command, launch->args[i].value.buffer.block);
@@ -313,7 +313,8 @@ tdm_status tdm_enqueue_fill(tdm_stream *stream, const char *operation, tdm_block
         return TDM_OK;
     tdm_command command = {.kind = TDM_COMMAND_FILL, .operation = operation};
     if (pattern_bytes > sizeof command.as.fill.pattern)
-        return tdm_fail(TDM_INTERNAL, "%s: a pattern of %zu bytes", operation, pattern_bytes);
+        return tdm_fail(TDM_INTERNAL, "%s: the pattern has %zu bytes, which is not supported",
+                        operation, pattern_bytes);
     touch(&command, target);
     command.as.fill.offset = offset;
     command.as.fill.bytes = bytes;

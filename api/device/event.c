@@ -128,7 +128,7 @@ tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanosecon
     TDM_TRY(tdm_event_query(start, &done[0]));
     TDM_TRY(tdm_event_query(end, &done[1]));
     if (!done[0] || !done[1])
-        return tdm_fail(TDM_BAD_STATE, "event_elapsed: the %s event is not done",
+        return tdm_fail(TDM_BAD_STATE, "event_elapsed: the %s event is not complete",
                         done[0] ? "end" : "start");
     const bool device = (start->stream->device->info.capabilities & TDM_CAP_PROFILING) != 0;
     if (from_device)

@@ -192,7 +192,7 @@ tdm_status tdm_stream_end_recording(tdm_stream *stream, tdm_graph **graph) {
     if (recorded->broken) {
         tdm_graph_destroy(recorded);
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY,
-                        "stream_end_recording: a command found no host memory to be recorded");
+                        "stream_end_recording: no host memory to record a command");
     }
     make_native(recorded);
     *graph = recorded;
@@ -222,7 +222,7 @@ tdm_status tdm_graph_launch(tdm_graph *graph, tdm_stream *stream) {
     if (status == TDM_OK || status == TDM_DEVICE_LOST)
         return status;
     tdm_log(TDM_LOG_DEBUG, "dispatch",
-            "graph of %d commands: this once replayed by the library: %s", graph->count,
+            "graph of %d commands: this launch is replayed by the library: %s", graph->count,
             tdm_last_detail());
     return replay(graph, stream);
 }

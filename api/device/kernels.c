@@ -5,8 +5,8 @@ static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kern
     const tdm_embedded_source *const text = tdm_embedded_source_find(variant->text);
     const tdm_kernel_image *const image = tdm_kernel_image_find(variant->text);
     if (!text)
-        return tdm_fail(TDM_INTERNAL, "%s: the text %s is not in the library", variant->name,
-                        variant->text);
+        return tdm_fail(TDM_INTERNAL, "%s: the kernel source %s is not in the library",
+                        variant->name, variant->text);
     const tdm_prebuilt prebuilt = {.data = image ? image->data : NULL,
                                    .bytes = image ? (size_t)(image->end - image->data) : 0,
                                    .stand_in = image && image->stand_in};
@@ -33,7 +33,7 @@ tdm_status tdm_stream_kernel(tdm_stream *stream, const char *operation, const td
     if (!*kernel && tdm_stream_is_recording(stream))
         return tdm_fail(TDM_BAD_STATE,
                         "%s: the stream is recording and kernel %s is not built yet: run the "
-                        "operation once before",
+                        "operation once before recording",
                         operation, variant->name);
     return *kernel ? TDM_OK : tdm_device_kernel(stream->device, variant, kernel);
 }

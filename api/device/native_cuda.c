@@ -9,7 +9,7 @@
 
 static tdm_status check_backend(const char *function, const tdm_device *device) {
     if (strcmp(device->api->name, "cuda") != 0)
-        return tdm_fail(TDM_UNSUPPORTED, "%s: %s is no CUDA device", function,
+        return tdm_fail(TDM_UNSUPPORTED, "%s: %s is not a CUDA device", function,
                         device->info.selector);
     return TDM_OK;
 }
@@ -32,12 +32,12 @@ tdm_status tdm_cuda_handles_of_device(tdm_device *device, int *device_id,
 
 tdm_status tdm_cuda_native_stream(tdm_stream *stream, struct CUstream_st **native) {
     if (!native)
-        return tdm_fail(TDM_BAD_ARGUMENT, "cuda_stream_of_stream: native is NULL");
+        return tdm_fail(TDM_BAD_ARGUMENT, "cuda_native_stream: native is NULL");
     *native = NULL;
     if (!stream)
-        return tdm_fail(TDM_BAD_ARGUMENT, "cuda_stream_of_stream: stream is NULL");
+        return tdm_fail(TDM_BAD_ARGUMENT, "cuda_native_stream: stream is NULL");
     const tdm_device *const device = stream->device;
-    TDM_TRY(check_backend("cuda_stream_of_stream", device));
+    TDM_TRY(check_backend("cuda_native_stream", device));
     *native = device->api->native(device->native, TDM_NATIVE_STREAM, stream->native);
     return TDM_OK;
 }

@@ -12,7 +12,7 @@
 
 static tdm_status check_backend(const char *function, const tdm_device *device) {
     if (strcmp(device->api->name, "opencl") != 0)
-        return tdm_fail(TDM_UNSUPPORTED, "%s: %s is no OpenCL device", function,
+        return tdm_fail(TDM_UNSUPPORTED, "%s: %s is not an OpenCL device", function,
                         device->info.selector);
     return TDM_OK;
 }

@@ -29,9 +29,10 @@ const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
     if ((device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) ||
         elements <= TDM_SHORT_LOOP_ELEMENTS)
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT,
-             "the device ends loops after 65535 passes, %lld elements are too many for one item",
-             (long long)elements);
+    snprintf(
+        reason, TDM_REASON_TEXT,
+        "the device ends loops after 65535 passes, %lld elements are too many for one work-item",
+        (long long)elements);
     return reason;
 }
 
@@ -89,6 +90,7 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
     }
     if (name)
         return tdm_fail(TDM_UNSUPPORTED, "%s: variant %s: %s", operation, name,
-                        reasons[0] ? reasons : "no such variant");
-    return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel takes it: %s", operation, reasons);
+                        reasons[0] ? reasons : "unknown variant");
+    return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel supports these operands: %s", operation,
+                    reasons);
 }

@@ -25,7 +25,7 @@ const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p, const tdm_variant *
     if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch has all parts: no batch dimension, no panels
         return NULL;
     if (p->packed_b && tdm_gemm_reads_panels(p, row))
-        return "weights that are packed in panels are not split along K";
+        return "the weights are packed in panels, which cannot be split along K";
     if (p->batch_rank == TDM_GEMM_BATCH_RANK)
         return "there are too many batch dimensions to split K";
     return NULL;

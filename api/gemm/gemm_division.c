@@ -75,7 +75,8 @@ tdm_status tdm_gemm_find_division(const tdm_gemm_plan *plan, const tdm_gemm_divi
             plan->device->info.selector);
     division->as_given = as_given;
     division->local_bytes = (uint32_t)space->local_bytes(space->context, division);
-    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: divided row_items=%lld,col_items=%lld,pack_b=%d",
+    tdm_log(TDM_LOG_DEBUG, "dispatch",
+            "gemm: work partition row_items=%lld,col_items=%lld,pack_b=%d",
             (long long)division->row_items, (long long)division->column_items,
             division->packs_inside ? TDM_TUNE_PACK_INSIDE : TDM_TUNE_PACK_FIRST);
     return TDM_OK;

@@ -161,7 +161,7 @@ static bool compare(const tdm_device *device, const char *variant, const check_d
             if (data->d[i][j] == right)
                 continue;
             tdm_set_detail(
-                "%s: wrong on %s with driver %s: D[%d][%d] of a known product is %d, not %d",
+                "%s: wrong on %s with driver %s: D[%d][%d] of a test GEMM is %d, should be %d",
                 variant, device->info.selector, device->info.driver_version, i, j,
                 (int)data->d[i][j], (int)right);
             tdm_log(TDM_LOG_WARNING, "dispatch", "%s; the kernel is not used", tdm_last_detail());
@@ -179,11 +179,12 @@ tdm_status tdm_gemm_int_check(tdm_device *device, tdm_kernel *kernel) {
     if (is_checking || known == TDM_KERNEL_RIGHT)
         return TDM_OK;
     if (known == TDM_KERNEL_WRONG)
-        return tdm_fail(TDM_BUILD_FAILED, "%s: this driver compiles it to a wrong kernel", variant);
+        return tdm_fail(TDM_BUILD_FAILED, "%s: this driver compiles the kernel incorrectly",
+                        variant);
     check_run run = {.device = device};
     check_data *const data = tdm_host_alloc(sizeof *data);
     if (!data)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to check it", variant);
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory to check the kernel", variant);
     fill(data);
     is_checking = true;
     tdm_status status = tdm_stream_create(device, &run.stream);

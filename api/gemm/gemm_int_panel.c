@@ -191,7 +191,8 @@ const char *tdm_gemm_int_panel_refuse(const tdm_gemm_problem *p, const tdm_varia
     const bool halves = p->b.col == 1 && tdm_gemm_rows_alike(p->b.row);
     if (!has_registers(row) || p->packed_b || p->m >= (halves ? FEW_ROWS_OF_HALVES : FEW_ROWS))
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "packing B by %d columns takes longer than %lld rows spare",
+    snprintf(reason, TDM_REASON_TEXT,
+             "packing B in panels of %d columns costs more time than it saves for %lld rows of A",
              (int)row->parameters[TDM_GEMM_P_COLUMNS], (long long)p->m);
     return reason;
 }

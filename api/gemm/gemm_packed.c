@@ -53,20 +53,21 @@ tdm_status tdm_packed_check(const tdm_gemm_plan *plan, const tdm_packed *packed)
                         packed->layout, tdm_gemm_plan_variant(plan), layout);
     if (packed->k != p->k || packed->n != p->n)
         return tdm_fail(
-            TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B of the plan is %lld by %lld",
+            TDM_BAD_SHAPE, "gemm: packed_b is %lld by %lld but B in the plan is %lld by %lld",
             (long long)packed->k, (long long)packed->n, (long long)p->k, (long long)p->n);
     tdm_quant_layout dense;
     TDM_TRY(tdm_quant_layout_dense(&plan->desc.b_quant, &dense));
     if (!tdm_quant_layout_equal(&packed->quant, &dense))
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "gemm: packed_b carries other quantization parameters than B of the plan");
+        return tdm_fail(
+            TDM_BAD_ARGUMENT,
+            "gemm: the quantization parameters of packed_b differ from those of B in the plan");
     tdm_layout own = {.rank = packed->batch_rank}, planned = {0};
     memcpy(own.shape, packed->batch_shape, sizeof packed->batch_shape);
     planned.rank = own_batch(&plan->desc.b, planned.shape);
     if (tdm_layout_same_shape(&own, &planned))
         return TDM_OK;
     char own_text[TDM_SHAPE_TEXT], planned_text[TDM_SHAPE_TEXT];
-    return tdm_fail(TDM_BAD_SHAPE, "gemm: packed_b has batch %s but B of the plan has %s",
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: packed_b has batch shape %s but B in the plan has %s",
                     tdm_layout_text(&own, own_text), tdm_layout_text(&planned, planned_text));
 }
 
@@ -133,8 +134,7 @@ tdm_status tdm_gemm_packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
     *bytes = (int64_t)reader->pack_b.bytes;
     for (int i = 0; i < p->batch_rank - 1; i++)
         if (p->b.batch[i] != 0 && tdm_mul_overflows(*bytes, p->batch_shape[i], bytes))
-            return tdm_fail(TDM_BAD_SHAPE,
-                            "gemm_pack_b: the packed form would exceed 2^63-1 bytes");
+            return tdm_fail(TDM_BAD_SHAPE, "gemm_pack_b: packed B would exceed 2^63-1 bytes");
     return TDM_OK;
 }
 
@@ -151,7 +151,7 @@ static tdm_status check_pack(const tdm_gemm_plan *plan, tdm_stream *stream, cons
                         tdm_dtype_name(b->layout.dtype), tdm_dtype_name(plan->desc.b.dtype));
     if (!tdm_layout_equal(&b->layout, &plan->desc.b))
         return tdm_fail(TDM_BAD_SHAPE,
-                        "gemm_pack_b: B has not the layout that the plan was made for");
+                        "gemm_pack_b: the layout of B differs from the one the plan was made for");
     TDM_TRY(tdm_gemm_check_quantization("B", b, &plan->desc.b_quant));
     return tdm_refuse_recording(stream, "gemm_pack_b");
 }
@@ -235,7 +235,7 @@ tdm_status tdm_gemm_enqueue_pack(tdm_stream *stream, const tdm_gemm_pack_job *jo
     const int64_t pieces = sums ? 1 : tdm_ceil_div(job->depth, depth_per_item),
                   panels = tdm_ceil_div(p->lines, p->width);
     if (pieces > INT32_MAX || panels > INT32_MAX)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to pack",
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: B of %lld by %lld elements is too large to pack",
                         (long long)job->depth, (long long)p->lines);
     const tdm_pack_arg shape = {.depth = job->depth,
                                 .lines = p->lines,

@@ -39,7 +39,7 @@ static bool size_panels(const tdm_gemm_plan *plan, tdm_gemm_packing *b) {
 }
 
 static tdm_status refuse_size(void) {
-    return tdm_fail(TDM_BAD_SHAPE, "gemm: the packed form of B would exceed 2^61 bytes");
+    return tdm_fail(TDM_BAD_SHAPE, "gemm: packed B would exceed 2^61 bytes");
 }
 
 /* Sets the strides between packed entries, which are contiguous. Empty entries
@@ -138,7 +138,7 @@ static void note_dropped_values(tdm_gemm_plan *plan) {
     if (plan->division.as_given || used == 0)
         return;
     snprintf(plan->tuning + used, sizeof plan->tuning - used,
-             "; without its parameters, which need too much local memory");
+             "; without the tuned parameters, which need too much local memory");
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: %s", plan->tuning);
 }
 
@@ -194,7 +194,8 @@ static tdm_status check_tiles(const tdm_gemm_plan *plan) {
     if (tdm_mul_overflows(tdm_ceil_div(p->m, row[TDM_GEMM_P_ROWS]),
                           tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]), &tiles) ||
         tiles > INT32_MAX)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many tiles for %s",
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "gemm: D of %lld by %lld elements has too many tiles for %s",
                         (long long)p->m, (long long)p->n, plan->kernel->variant->name);
     return TDM_OK;
 }
@@ -255,9 +256,9 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     const tdm_variant *const wanted = forced ? tdm_gemm_named_variant(forced) : NULL;
     const char *refusal = NULL;
     if (wanted && wanted->op != TDM_OP_GEMM_WEIGHTS)
-        refusal = "a row for other operands is forced";
+        refusal = "the forced variant is for other operand types";
     else if (wanted && tdm_gemm_needs_lines(plan, wanted))
-        refusal = "the row that is forced reads B in lines along K";
+        refusal = "the forced variant needs B packed K-major";
     else if (!wanted && !tdm_forced_variant(TDM_OP_GEMM_WEIGHTS) &&
              (tdm_forced_variant(TDM_OP_GEMM) ||
               (tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_PANEL, reason) &&
@@ -265,7 +266,8 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
                !tiles_were_measured(plan) && !tdm_gemm_suits_modelled(p, plan->device))))
         refusal = tdm_gemm_weights_refuse(p, plan->device, TDM_GEMM_SMALL_M, reason);
     if (refusal) {
-        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: operands get another form first: %s", refusal);
+        tdm_log(TDM_LOG_DEBUG, "dispatch",
+                "gemm: operands are converted before the multiplication: %s", refusal);
         return tdm_gemm_plan_stages(plan, forced);
     }
     bool staged = false;
@@ -364,7 +366,7 @@ static tdm_status select_product(tdm_gemm_plan *plan, const char *forced) {
     tdm_gemm_problem *const p = &plan->problem;
     if (turns_d(plan, forced)) {
         tdm_gemm_swap(p);
-        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: D is column-major: D^T = B^T A^T is computed");
+        tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: D is column-major: computing D^T = B^T A^T");
         log_problem(p);
         TDM_TRY(tdm_gemm_select(plan, forced));
         if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_SMALL_M)

@@ -26,7 +26,7 @@ static tdm_status check_float(const char *name, tdm_dtype dtype) {
 static tdm_status check_dtype(const char *name, tdm_dtype dtype) {
     if (tdm_dtype_info(dtype))
         return TDM_OK;
-    return tdm_fail(TDM_BAD_DTYPE, "gemm: the data type of %s is %d, which is none", name,
+    return tdm_fail(TDM_BAD_DTYPE, "gemm: the data type of %s is %d, which is unknown", name,
                     (int)dtype);
 }
 
@@ -93,10 +93,9 @@ static tdm_status check_k(const tdm_gemm_problem *p, int64_t a_rows, int64_t b_r
     const bool a_fits = p->m == p->k && a_rows == b_rows;
     return tdm_fail(TDM_BAD_SHAPE, "gemm: K of A is %lld but K of B is %lld%s", (long long)p->k,
                     (long long)b_rows,
-                    b_fits ? "; B would fit the other way round (transpose_b, tdm_tensor_transpose)"
-                    : a_fits
-                        ? "; A would fit the other way round (transpose_a, tdm_tensor_transpose)"
-                        : "");
+                    b_fits   ? "; the transpose of B would fit (transpose_b, tdm_tensor_transpose)"
+                    : a_fits ? "; the transpose of A would fit (transpose_a, tdm_tensor_transpose)"
+                             : "");
 }
 
 static tdm_status take_product(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
@@ -111,8 +110,9 @@ static tdm_status take_product(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     TDM_TRY(check_equal("M", "A", a_rows, "D", p->m));
     TDM_TRY(check_equal("N", "B", b_columns, "D", p->n));
     if (tdm_layout_self_overlaps(&desc->d))
-        return tdm_fail(TDM_BAD_ARGUMENT,
-                        "gemm: elements of D share memory (a stride of 0 or rows that overlap)");
+        return tdm_fail(
+            TDM_BAD_ARGUMENT,
+            "gemm: elements of D overlap in memory (a stride of 0 or overlapping rows)");
     return TDM_OK;
 }
 
@@ -133,7 +133,7 @@ static tdm_status take_addend(const char *name, const tdm_layout *layout, const 
 static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     const bool has_c = !is_absent(&desc->c);
     if (desc->beta != 0.0f && !has_c)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: beta is %g but there is no C", (double)desc->beta);
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: beta is %g but C is NULL", (double)desc->beta);
     if (has_c)
         TDM_TRY(take_addend("C", &desc->c, &desc->d, &p->c));
     if (desc->beta == 0.0f)
@@ -153,7 +153,7 @@ static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
         p->bias_col = p->n > 1 ? desc->bias.strides[0] : 0;
     }
     if ((int)desc->activation < TDM_ACT_NONE || desc->activation > TDM_ACT_SILU)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: activation is %d, which is none",
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: activation is %d, which is unknown",
                         (int)desc->activation);
     return TDM_OK;
 }

@@ -49,12 +49,12 @@ tdm_status tdm_gemm_check_quantization(const char *name, const tdm_tensor *tenso
         return TDM_OK;
     const bool has = own.scale.dtype != TDM_DTYPE_NONE,
                needs = planned->scale.dtype != TDM_DTYPE_NONE;
-    return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s carries %s but the plan was made for %s", name,
+    return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s has %s but the plan was made for %s", name,
                     !has    ? "no quantization parameters"
-                    : needs ? "parameters of another arrangement"
+                    : needs ? "quantization parameters of another layout"
                             : "quantization parameters",
                     !needs ? "none"
-                    : has  ? "its own"
+                    : has  ? "the layout in its description"
                            : "some");
 }
 
@@ -89,8 +89,8 @@ static tdm_status check_groups(const quantized *q, const char *what, int64_t own
         return TDM_OK;
     return tdm_fail(
         TDM_BAD_SHAPE,
-        "gemm: %s of %s has %lld entries along K, %lld elements in groups of %lld need %lld", what,
-        q->name, (long long)entries, (long long)own, (long long)q->group,
+        "gemm: %s of %s has %lld entries along K, but %lld elements in groups of %lld need %lld",
+        what, q->name, (long long)entries, (long long)own, (long long)q->group,
         (long long)tdm_ceil_div(own, q->group));
 }
 
@@ -102,10 +102,11 @@ static tdm_status check_entries(const quantized *q, const char *what, const tdm_
         return check_groups(q, what, own, entries);
     if (entries == 1 || (may_vary && entries == own))
         return TDM_OK;
-    return tdm_fail(
-        TDM_UNSUPPORTED, "gemm: %s of %s has %lld entries along dimension %d of %lld elements; %s",
-        what, q->name, (long long)entries, dimension, (long long)own,
-        may_vary ? "one, or one for each, is supported" : "one is supported along this dimension");
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "gemm: %s of %s has %lld entries along dimension %d of %lld elements; %s", what,
+                    q->name, (long long)entries, dimension, (long long)own,
+                    may_vary ? "supported are 1 or one per element"
+                             : "only 1 is supported along this dimension");
 }
 
 static tdm_status check_rank(const quantized *q, const char *what, const tdm_layout *parameter) {
@@ -171,14 +172,14 @@ static tdm_status check_k(const tdm_gemm_problem *p) {
     const int64_t limit = INT32_MAX / product;
     if (p->k <= limit)
         return TDM_OK;
-    return tdm_fail(
-        TDM_UNSUPPORTED,
-        "gemm: K is %lld; sums of %s by %s%s are exact in 32 bits up to K = %lld: cut K "
-        "and add the parts",
-        (long long)p->k, tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype),
-        p->a_zero.dtype != TDM_DTYPE_NONE || p->b_zero.dtype != TDM_DTYPE_NONE ? " with zero points"
-                                                                               : "",
-        (long long)limit);
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "gemm: K is %lld; sums of %s by %s%s are exact in 32 bits up to K = %lld: "
+                    "split K and add the partial results",
+                    (long long)p->k, tdm_dtype_name(p->a.dtype), tdm_dtype_name(p->b.dtype),
+                    p->a_zero.dtype != TDM_DTYPE_NONE || p->b_zero.dtype != TDM_DTYPE_NONE
+                        ? " with zero points"
+                        : "",
+                    (long long)limit);
 }
 
 static bool is_float(tdm_dtype dtype) {
@@ -189,36 +190,36 @@ static bool is_float(tdm_dtype dtype) {
 static tdm_status check_integer_d(const tdm_gemm_desc *desc, const tdm_gemm_problem *p) {
     const char *const d = tdm_dtype_name(p->d.dtype);
     if (p->d.dtype != TDM_S32 && p->d.dtype != TDM_S8 && p->d.dtype != TDM_U8)
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "gemm: D is %s but A and B are integers, which give s32, s8, u8, f32, f16 "
-                        "or bf16",
-                        d);
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "gemm: D is %s but A and B are integers; D must be s32, s8, u8, f32, f16 or bf16", d);
     if (p->alpha != 1.0f)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: alpha is %g but D is %s, which takes 1",
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: alpha is %g but D is %s, alpha must be 1",
                         (double)p->alpha, d);
     if (p->residual.dtype != TDM_DTYPE_NONE)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: there is a residual but D is %s, which takes none",
-                        d);
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "gemm: residual is given but D is %s, which does not support it", d);
     if (p->c.dtype != TDM_DTYPE_NONE && (p->c.dtype != TDM_S32 || p->beta != 1.0f))
         return tdm_fail(TDM_UNSUPPORTED,
-                        "gemm: beta is %g and C is %s but D is %s, which takes C of s32 with 1",
+                        "gemm: beta is %g and C is %s but D is %s; C must be s32 and beta 1",
                         (double)p->beta, tdm_dtype_name(p->c.dtype), d);
     if (p->bias != TDM_DTYPE_NONE && p->bias != TDM_S32)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: bias is %s but D is %s, which takes s32",
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: bias is %s but D is %s, bias must be s32",
                         tdm_dtype_name(p->bias), d);
     if (p->d.dtype == TDM_S32) {
         if (p->activation != TDM_ACT_NONE)
-            return tdm_fail(TDM_UNSUPPORTED, "gemm: there is an activation but D is s32");
-        if (is_carried(&desc->d_quant))
             return tdm_fail(TDM_UNSUPPORTED,
-                            "gemm: D is s32 and carries a scale: it is the sum itself");
+                            "gemm: activation is given but D is s32, which does not support it");
+        if (is_carried(&desc->d_quant))
+            return tdm_fail(
+                TDM_UNSUPPORTED,
+                "gemm: D is s32 and has a scale, but D receives the integer sums unscaled");
         return TDM_OK;
     }
     if (p->activation != TDM_ACT_NONE && p->activation != TDM_ACT_RELU)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: D is %s, which takes relu or no activation", d);
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: D is %s; activation must be relu or none", d);
     if (!is_carried(&desc->d_quant))
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: D is %s but carries no quantization parameters",
-                        d);
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: D is %s but has no quantization parameters", d);
     return TDM_OK;
 }
 
@@ -226,8 +227,8 @@ static tdm_status refuse_carried(const char *name, const tdm_layout *layout,
                                  const tdm_quant_layout *quant) {
     if (!is_carried(quant))
         return TDM_OK;
-    return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is %s and carries quantization parameters", name,
-                    tdm_dtype_name(layout->dtype));
+    return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is %s, which cannot have quantization parameters",
+                    name, tdm_dtype_name(layout->dtype));
 }
 
 static tdm_status take_float(const tdm_gemm_desc *desc, const tdm_gemm_problem *p) {
@@ -273,14 +274,15 @@ static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     TDM_TRY(refuse_carried("D", &desc->d, &desc->d_quant));
     if (!is_carried(&desc->b_quant))
         return tdm_fail(TDM_BAD_ARGUMENT,
-                        "gemm: B is %s and A is %s: B must carry quantization parameters",
+                        "gemm: B is %s and A is %s: B must have quantization parameters",
                         tdm_dtype_name(p->b.dtype), tdm_dtype_name(p->a.dtype));
     if (desc->packed_b)
         TDM_TRY(tdm_quant_layout_dense(&desc->b_quant, &b_quant));
     quantized b = {"B", &desc->b, &b_quant, desc->transpose_b != 0, desc->d.rank, 0};
     const int64_t block = desc->b_quant.block[row_dimension(&b)];
     if (block < 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: a block of B's parameters is %lld",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "gemm: the block size of B's quantization parameters is %lld",
                         (long long)block);
     b.group = block == 0 || block > p->k ? p->k : block;
     if (b.group == 0) // K is 0
@@ -306,8 +308,7 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
     if (problem->quantize_a && (!is_float(problem->a.dtype) || is_float(problem->b.dtype)))
         return tdm_fail(
             TDM_BAD_ARGUMENT,
-            "gemm: quantize_a is %d, but A is %s and B is %s: it is for a float A and a "
-            "quantized B",
+            "gemm: quantize_a is %d, but A is %s and B is %s: it needs a float A and a quantized B",
             desc->quantize_a, tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
     if (is_float(problem->a.dtype) && is_float(problem->b.dtype)) {
         problem->op = TDM_OP_GEMM;
@@ -322,9 +323,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
         return take_weights(desc, problem);
     }
     return tdm_fail(TDM_UNSUPPORTED,
-                    "gemm: A is %s and B is %s; both of f32, f16 or bf16 are supported, A of s8 or "
-                    "u8 by B of s8, and A "
-                    "of a float by B of s8 or s4",
+                    "gemm: A is %s and B is %s; supported are A and B of f32, f16 or bf16, A of s8 "
+                    "or u8 with B of s8, and a float A with B of s8 or s4",
                     tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
 }
 
@@ -373,7 +373,7 @@ static const char *refuse_place(const tdm_gemm_problem *problem, char reason[TDM
     if (splitting == 0)
         return NULL;
     snprintf(reason, TDM_REASON_TEXT,
-             "lines of B are %lld elements apart, which splits a storage unit",
+             "columns or batch entries of B are %lld elements apart, which splits a storage unit",
              (long long)splitting);
     return reason;
 }
@@ -387,9 +387,9 @@ static const char *refuse_panels(const tdm_gemm_problem *problem, const tdm_devi
     if ((device->info.capabilities & needed) != needed)
         return rows_are_quantized;
     if (!problem->forced && tdm_gemm_becomes_integer(problem))
-        return "codes are multiplied as integers";
+        return "integer kernels multiply the quantized values";
     if (problem->group < problem->k && problem->group % PANEL_GROUP != 0) {
-        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %d",
+        snprintf(reason, TDM_REASON_TEXT, "the group size %lld is not a multiple of %d",
                  (long long)problem->group, PANEL_GROUP);
         return reason;
     }
@@ -402,7 +402,7 @@ static const char *refuse_lines(const tdm_gemm_problem *problem, const tdm_devic
                           (problem->quantize_a && !refuse_panels(problem, device, reason));
     const int small = !problem->forced && by_codes ? SMALL_CODES : SMALL;
     if (problem->m > small) {
-        snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %d rows are multiplied in place",
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld, the small-M kernels take at most %d",
                  (long long)problem->m, small);
         return reason;
     }
@@ -411,7 +411,7 @@ static const char *refuse_lines(const tdm_gemm_problem *problem, const tdm_devic
         return refusal;
     const int64_t step = (int64_t)GROUP_STEP * tdm_dtype_info(problem->b.dtype)->elements_per_unit;
     if (problem->group < problem->k && problem->group % step != 0) {
-        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %lld",
+        snprintf(reason, TDM_REASON_TEXT, "the group size %lld is not a multiple of %lld",
                  (long long)problem->group, (long long)step);
         return reason;
     }
@@ -422,7 +422,8 @@ const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
                                           char reason[TDM_REASON_TEXT]) {
     if (problem->k <= MOST_STEPS)
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "K is %lld, weights are read in place up to K = %d",
+    snprintf(reason, TDM_REASON_TEXT,
+             "K is %lld, kernels that read quantized weights take at most %d",
              (long long)problem->k, MOST_STEPS);
     return reason;
 }
@@ -432,7 +433,7 @@ static const char *refuse_tensor(const tdm_gemm_problem *problem, char reason[TD
     if (problem->quantize_a)
         return rows_are_quantized;
     if (problem->group < problem->k && problem->group % TENSOR_STEP != 0) {
-        snprintf(reason, TDM_REASON_TEXT, "groups of %lld are no multiple of %d",
+        snprintf(reason, TDM_REASON_TEXT, "the group size %lld is not a multiple of %d",
                  (long long)problem->group, TENSOR_STEP);
         return reason;
     }
@@ -444,16 +445,17 @@ static const char *refuse_tensor(const tdm_gemm_problem *problem, char reason[TD
 static const char *avoid_tiles(const tdm_gemm_problem *problem, const tdm_device *device,
                                char reason[TDM_REASON_TEXT]) {
     if (device->info.capabilities & TDM_CAP_CPU_CORES)
-        return "is for devices without CPU cores";
+        return "the variant is not for CPU cores";
     if (device->info.capabilities & TDM_CAP_ASYNC_COPY)
-        return "tiles of floats are copied beside arithmetic";
+        return "float kernels overlap tile copies with arithmetic here";
     if (tdm_gemm_wants_parts(problem, device, LEAST_TILE))
-        return "K is long and tiles are few: products of floats have parts of it";
+        return "K is long and D has few tiles: float kernels can split K";
     tdm_gemm_problem in_lines = *problem;
     in_lines.packed_b = true;
     if (refuse_lines(&in_lines, device, reason))
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "M is %lld, up to %d rows are multiplied in lines",
+    snprintf(reason, TDM_REASON_TEXT,
+             "M is %lld, up to %d the small-M kernels on K-major weights are faster",
              (long long)problem->m, SMALL);
     return reason;
 }
@@ -480,7 +482,7 @@ const char *tdm_gemm_weights_refuse(const tdm_gemm_problem *problem, const tdm_d
     if (family == TDM_GEMM_TILED)
         return refuse_tiles(problem, device, reason);
     if (family == TDM_GEMM_PANEL)
-        return cores ? refuse_panels(problem, device, reason) : "is for CPU cores";
+        return cores ? refuse_panels(problem, device, reason) : "the variant is for CPU cores only";
     if (!cores && problem->quantize_a)
         return rows_are_quantized;
     const char *const refusal = cores ? NULL : tdm_gemm_weights_refuse_steps(problem, reason);

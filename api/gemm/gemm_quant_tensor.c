@@ -11,7 +11,7 @@ const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_v
                                     char reason[TDM_REASON_TEXT]) {
     const bool for_few = row->parameters[TDM_GEMM_P_ROWS] == DECODE_ROWS;
     if (for_few != (problem->m <= DECODE_ROWS)) {
-        snprintf(reason, TDM_REASON_TEXT, "model: M is %lld, a tile is for %s than %d rows",
+        snprintf(reason, TDM_REASON_TEXT, "model: M is %lld, the tile is for %s than %d rows",
                  (long long)problem->m, for_few ? "no more" : "more", DECODE_ROWS);
         return reason;
     }

@@ -13,12 +13,12 @@ _Static_assert(TDM_CODE_F32 == (int)TDM_F32 && TDM_CODE_F16 == (int)TDM_F16 &&
                    TDM_CODE_BF16 == (int)TDM_BF16 && TDM_CODE_ABSENT == (int)TDM_DTYPE_NONE &&
                    TDM_CODE_S32 == (int)TDM_S32 && TDM_CODE_S8 == (int)TDM_S8 &&
                    TDM_CODE_U8 == (int)TDM_U8 && TDM_CODE_S4 == (int)TDM_S4,
-               "dtype codes of the kernels");
+               "dtype numbers of the kernels");
 _Static_assert(TDM_CODE_ACT_NONE == (int)TDM_ACT_NONE && TDM_CODE_ACT_RELU == (int)TDM_ACT_RELU &&
                    TDM_CODE_ACT_GELU == (int)TDM_ACT_GELU &&
                    TDM_CODE_ACT_GELU_TANH == (int)TDM_ACT_GELU_TANH &&
                    TDM_CODE_ACT_SILU == (int)TDM_ACT_SILU,
-               "activation codes of the kernels");
+               "activation numbers of the kernels");
 _Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_gemm_epilogue_arg) <= TDM_BLOB_BYTES &&
                    sizeof(tdm_gemm_quant_arg) <= TDM_BLOB_BYTES &&
@@ -35,7 +35,8 @@ static tdm_status check_operand(const tdm_stream *stream, const char *name,
                                 const tdm_tensor *tensor, const tdm_layout *expected) {
     if (expected->dtype == TDM_DTYPE_NONE) {
         if (tensor)
-            return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is given but the plan has none", name);
+            return tdm_fail(TDM_BAD_ARGUMENT, "gemm: %s is given but the plan was made without it",
+                            name);
         return TDM_OK;
     }
     TDM_TRY(tdm_check_tensor("gemm", name, stream, tensor));
@@ -57,7 +58,7 @@ static tdm_status check_b(const tdm_gemm_plan *plan, const tdm_stream *stream,
     if (!plan->desc.packed_b) {
         if (args->packed_b)
             return tdm_fail(TDM_BAD_ARGUMENT,
-                            "gemm: packed_b is given but the plan was made without");
+                            "gemm: packed_b is given but the plan was made without it");
         return check_operand(stream, "B", args->b, &plan->desc.b);
     }
     if (args->b)
@@ -122,17 +123,19 @@ static tdm_status check_workspace(const tdm_gemm_plan *plan, const tdm_gemm_args
     if (plan->workspace_bytes == 0)
         return TDM_OK;
     if (!workspace)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: workspace is NULL, the plan needs %llu bytes",
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: workspace is NULL but the plan needs %llu bytes",
                         (unsigned long long)plan->workspace_bytes);
     TDM_TRY(tdm_check_device("gemm", "the workspace", workspace->device, "the plan", plan->device));
     if (workspace->bytes < plan->workspace_bytes)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace has %zu bytes, the plan needs %llu",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "gemm: the workspace has %zu bytes but the plan needs %llu",
                         workspace->bytes, (unsigned long long)plan->workspace_bytes);
     const tdm_tensor *const operands[] = {args->a,    args->b,        args->c,
                                           args->bias, args->residual, args->d};
     for (size_t i = 0; i < sizeof operands / sizeof operands[0]; i++)
         if (is_workspace(workspace, operands[i]))
-            return tdm_fail(TDM_BAD_ARGUMENT, "gemm: the workspace is the buffer of an operand");
+            return tdm_fail(TDM_BAD_ARGUMENT,
+                            "gemm: the workspace is also the buffer of an operand");
     return TDM_OK;
 }
 
@@ -425,8 +428,8 @@ static tdm_status describe_tensor_maps(run *r, argument_list *list, int64_t coun
         make_map(arg, bytes, &r->tensor_maps[i]);
         if (arg->value.buffer.offset % TDM_GEMM_TENSOR_MAP_ALIGNMENT != 0)
             return tdm_fail(TDM_UNSUPPORTED,
-                            "gemm: %s begins %lld bytes into its allocation, and %s takes operands "
-                            "at multiples of %d",
+                            "gemm: %s begins %lld bytes into its allocation, but %s needs offsets "
+                            "that are multiples of %d",
                             (i == 0) != r->plan->problem.swapped ? "A" : "B",
                             (long long)arg->value.buffer.offset, r->plan->kernel->variant->name,
                             TDM_GEMM_TENSOR_MAP_ALIGNMENT);
@@ -552,7 +555,8 @@ static tdm_status launch_reduce(const run *r, int64_t z, int64_t count) {
                                .arg_count = list.count,
                                .groups = {size.groups, 1, (uint32_t)count},
                                .group = {size.group, 1, 1}};
-    return tdm_enqueue_launch(r->stream, "gemm: joining the parts of K", split->reduce, &launch);
+    return tdm_enqueue_launch(r->stream, "gemm: adding the partial sums of K", split->reduce,
+                              &launch);
 }
 
 static tdm_status join_parts(run *r) {

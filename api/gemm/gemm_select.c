@@ -73,13 +73,13 @@ static bool parts_chunks(const tdm_gemm_problem *p, const tdm_variant *v) {
 static const char *check_weights(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     const int32_t a = v->parameters[TDM_GEMM_P_A_TYPE], b = v->parameters[TDM_GEMM_P_B_TYPE];
     if (b != 0 && b != (int32_t)p->b.dtype)
-        return "is for another type of B";
+        return "the variant is for another type of B";
     if (a == TDM_GEMM_QUANTIZED_A && !p->quantize_a)
-        return "is for quantized rows of A";
+        return "the variant is for quantized rows of A";
     if (parts_chunks(p, v))
-        return "groups are neither whole chunks of a line nor parts of one";
+        return "the group size neither divides the chunk along K nor is a multiple of it";
     if (a > 0 && a != (int32_t)p->a.dtype)
-        return "is for another type of A";
+        return "the variant is for another type of A";
     if (p->quantize_a && (a > 0 || (a == 0 && v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL)))
         return "rows of A are quantized";
     if (v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && !tdm_gemm_small_m_on_cores(v))
@@ -93,7 +93,8 @@ static const char *check_types(const tdm_gemm_problem *p, const tdm_variant *v, 
     if (v->op == TDM_OP_GEMM_WEIGHTS)
         return check_weights(p, v, reason);
     if (tdm_gemm_is_3xtf32(v) && !p->allows_3xtf32)
-        return "multiplies f32 as three products of tf32, which the description does not allow";
+        return "the variant multiplies f32 as three tf32 products, which the description does not "
+               "allow";
     const bool swaps =
         v->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && tdm_gemm_small_m_swaps(p);
     const int32_t a = v->parameters[swaps ? TDM_GEMM_P_B_TYPE : TDM_GEMM_P_A_TYPE],
@@ -109,8 +110,8 @@ static const char *check_device(const tdm_variant *v, const tdm_device *device, 
     const uint32_t items = (uint32_t)v->parameters[TDM_GEMM_P_ITEMS];
     const uint64_t local = (uint64_t)v->parameters[TDM_GEMM_P_LOCAL_BYTES];
     if (items > device->info.max_group_items) {
-        snprintf(reason, TDM_REASON_TEXT, "needs %u items per group, the device allows %u", items,
-                 device->info.max_group_items);
+        snprintf(reason, TDM_REASON_TEXT, "needs %u work-items per group, the device allows %u",
+                 items, device->info.max_group_items);
         return reason;
     }
     if (local > device->info.local_bytes) {
@@ -126,12 +127,12 @@ static const char *check_built(const selection *s, const tdm_variant *v, char *r
         if (s->unusable[i].variant != v)
             continue;
         if (s->unusable[i].is_wrong)
-            return "its kernel computes wrong sums here";
+            return "its kernel computes wrong results on this device";
         if (s->unusable[i].allowed_items == 0)
-            return "its kernel does not build here";
+            return "its kernel does not build on this device";
         if (s->unusable[i].allowed_items >= (uint32_t)v->parameters[TDM_GEMM_P_ITEMS])
-            return "the device has no room for one of its clusters";
-        snprintf(reason, TDM_REASON_TEXT, "needs %d items per group, its kernel allows %u",
+            return "the device cannot run one of its clusters";
+        snprintf(reason, TDM_REASON_TEXT, "needs %d work-items per group, its kernel allows %u",
                  (int)v->parameters[TDM_GEMM_P_ITEMS], s->unusable[i].allowed_items);
         return reason;
     }
@@ -175,7 +176,7 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
 static const char *refuse_modelled(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     const int32_t family = v->parameters[TDM_GEMM_P_FAMILY];
     if (family == TDM_GEMM_WGMMA && p->anywhere)
-        return "A or B begins at no multiple of 16 bytes";
+        return "the offset of A or B may not be a multiple of 16 bytes";
     return family == TDM_GEMM_WGMMA ? tdm_gemm_tensor_maps_refuse(p, reason) : NULL;
 }
 
@@ -195,8 +196,8 @@ static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v
                    : NULL;
     // Integers have no family for all thin matrices.
     return p->op == TDM_OP_GEMM && (p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE)
-               ? "the matrix is no wider than a fragment"
-           : !fills_a_cluster(p, v) ? "half of its clusters' groups would have no tile"
+               ? "M or N is no larger than a tensor-core fragment"
+           : !fills_a_cluster(p, v) ? "half of the groups of each cluster would have no tile"
                                     : NULL;
 }
 
@@ -232,8 +233,8 @@ static const char *check_modelled_preference(const selection *s, const tdm_varia
     if (!best || !best->row || best->row == v)
         return refusal;
     tdm_gemm_waves_best(s->problem, v, &device->info, &own);
-    snprintf(reason, TDM_REASON_TEXT, "model: %s takes %.0f %% of its time", best->row->name,
-             100.0 * best->ns / own.ns);
+    snprintf(reason, TDM_REASON_TEXT, "model: %s takes %.0f %% of this variant's time",
+             best->row->name, 100.0 * best->ns / own.ns);
     return reason;
 }
 
@@ -302,7 +303,7 @@ static tdm_status build_row(tdm_device *device, const tdm_variant *variant, sele
     if (status != TDM_OK && (status != TDM_BUILD_FAILED || forced))
         return status;
     if (s->unusable_count == MAX_UNUSABLE)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: the device can run none of %d kernels",
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: the device can run none of the %d kernels",
                         MAX_UNUSABLE);
     s->modelled->known = false;
     s->unusable[s->unusable_count++] =
@@ -332,8 +333,8 @@ static tdm_status read_forced(tdm_gemm_plan *plan, const char **name) {
         return tdm_fail(TDM_UNSUPPORTED, "gemm: variant %s: %s", *name, reason);
     const char *const untaken = untaken_parameter(&choice);
     if (untaken)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: variant %s takes no %s", choice.variant->name,
-                        untaken);
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: variant %s has no parameter %s",
+                        choice.variant->name, untaken);
     memcpy(plan->values, choice.values, sizeof plan->values);
     *name = choice.variant->name;
     return TDM_OK;
@@ -401,9 +402,9 @@ static bool suits_small_m(tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     if (!tdm_gemm_small_m_refuse(&plan->problem, plan->device, reason))
         return true;
-    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: skinny rows refused: %s", reason);
+    tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: small-M variants refused: %s", reason);
     const size_t used = strlen(plan->refusals);
-    snprintf(plan->refusals + used, sizeof plan->refusals - used, "skinny rows: %s\n", reason);
+    snprintf(plan->refusals + used, sizeof plan->refusals - used, "small-M variants: %s\n", reason);
     return false;
 }
 
@@ -494,7 +495,7 @@ static const char *supports_pack(const void *context, const tdm_variant *variant
     if (p[TDM_PACK_P_WIDTH] == r->width && p[TDM_PACK_P_SOURCE] == (int32_t)r->source &&
         p[TDM_PACK_P_PANELS] == (int32_t)r->panels)
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "panels of %d lines of %s are wanted", r->width,
+    snprintf(reason, TDM_REASON_TEXT, "needs panels of %d columns of %s", r->width,
              tdm_dtype_name(r->source));
     return reason;
 }

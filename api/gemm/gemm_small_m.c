@@ -88,7 +88,8 @@ const char *tdm_gemm_small_m_refuse(const tdm_gemm_problem *problem, const tdm_d
         snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, %s at most %lld",
                  (long long)(problem->swapped ? problem->n : problem->m),
                  (long long)(problem->swapped ? problem->m : problem->n),
-                 p.packed_b ? "with packed weights M must be" : "neither is", (long long)small);
+                 p.packed_b ? "with packed weights M must be" : "one of them must be",
+                 (long long)small);
         return reason;
     }
     if (p.b.row != 1 && p.b.col != 1 && p.k > 1 && p.n > 1) {
@@ -128,8 +129,9 @@ static const char *refuse_grouped_integers(const tdm_gemm_problem *p, int64_t mo
     const int64_t small = rows_are_large ? p->n : p->m;
     const double of_a_line = (double)small * (double)p->k;
     if (small > most) {
-        snprintf(reason, TDM_REASON_TEXT, "M is %lld and N is %lld, neither is at most %lld",
-                 (long long)p->m, (long long)p->n, (long long)most);
+        snprintf(reason, TDM_REASON_TEXT,
+                 "M is %lld and N is %lld, one of them must be at most %lld", (long long)p->m,
+                 (long long)p->n, (long long)most);
         return reason;
     }
     if (large->row != 1 && large->col != 1 && p->k > 1) {
@@ -140,7 +142,7 @@ static const char *refuse_grouped_integers(const tdm_gemm_problem *p, int64_t mo
     if (of_a_line >= LEAST_OF_A_LINE &&
         of_a_line * (double)(rows_are_large ? p->m : p->n) >= LEAST_OF_ALL)
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "%lld x %lld x %lld is too little for its groups",
+    snprintf(reason, TDM_REASON_TEXT, "%lld x %lld x %lld is too small for the variant's groups",
              (long long)p->m, (long long)p->n, (long long)p->k);
     return reason;
 }
@@ -151,12 +153,12 @@ const char *tdm_gemm_small_m_refuse_integers(const tdm_gemm_problem *p, const td
     if (tdm_gemm_small_m_groups_integers(row))
         return refuse_grouped_integers(p, most, reason);
     if (p->m > most) {
-        snprintf(reason, TDM_REASON_TEXT, "M is %lld, at most %lld", (long long)p->m,
+        snprintf(reason, TDM_REASON_TEXT, "M is %lld, must be at most %lld", (long long)p->m,
                  (long long)most);
         return reason;
     }
     if (p->b.row != 1 && p->k > 1)
-        return "B is not contiguous along K, as packing makes it";
+        return "B is not contiguous along K; packing makes it so";
     return NULL;
 }
 
@@ -172,8 +174,7 @@ const char *tdm_gemm_small_m_refuse_loops(const tdm_gemm_problem *problem, const
         passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
         (device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS))
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "%.0f passes over K are too many for the device's loops",
-             passes);
+    snprintf(reason, TDM_REASON_TEXT, "%.0f passes over K exceed the device's loop limit", passes);
     return reason;
 }
 

@@ -172,11 +172,11 @@ static void log_split(const tdm_gemm_plan *plan, const tdm_gemm_split *split, bo
         const int used = snprintf(reason, sizeof reason, ": %stoo few tiles for the compute units",
                                   modelled ? "model: " : "");
         if (held != 0)
-            snprintf(reason + used, sizeof reason - (size_t)used, ", each of which holds %u groups",
-                     held);
+            snprintf(reason + used, sizeof reason - (size_t)used,
+                     ", each of which runs %u groups at once", held);
     }
     tdm_log(TDM_LOG_DEBUG, "dispatch",
-            "gemm: K of %lld split into %lld parts of %lld and a rest of %lld%s",
+            "gemm: K of %lld split into %lld parts of %lld and a remainder of %lld%s",
             (long long)plan->problem.k, (long long)split->parts, (long long)split->depth,
             (long long)split->rest, reason);
 }
@@ -194,14 +194,14 @@ static const char *supports_reduce(const void *context, const tdm_variant *varia
     (void)device;
     if (variant->parameters[0] == (int32_t)parts)
         return NULL;
-    snprintf(reason, TDM_REASON_TEXT, "the parts are %s", tdm_dtype_name(parts));
+    snprintf(reason, TDM_REASON_TEXT, "the partial sums are %s", tdm_dtype_name(parts));
     return reason;
 }
 
 static tdm_status select_reduce(tdm_device *device, tdm_dtype parts, tdm_kernel **kernel) {
     const tdm_variant *variant;
-    TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_REDUCE, "gemm: joining the parts of K", NULL,
-                               supports_reduce, &parts, NULL, 0, &variant));
+    TDM_TRY(tdm_select_variant(device, TDM_OP_GEMM_REDUCE, "gemm: adding the partial sums of K",
+                               NULL, supports_reduce, &parts, NULL, 0, &variant));
     return tdm_device_kernel(device, variant, kernel);
 }
 

@@ -241,11 +241,10 @@ static tdm_status check_rows_to_quantize(const tdm_gemm_plan *plan) {
     if ((plan->device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) ||
         plan->problem.k <= SHORT_LOOP_ROW)
         return TDM_OK;
-    return tdm_fail(
-        TDM_UNSUPPORTED,
-        "gemm: quantizing A: the device ends loops after 65535 passes, K of %lld is too "
-        "long for one item, which takes up to %d",
-        (long long)plan->problem.k, SHORT_LOOP_ROW);
+    return tdm_fail(TDM_UNSUPPORTED,
+                    "gemm: quantizing A: the device ends loops after 65535 passes, K of %lld is "
+                    "too long for one work-item, which takes up to %d",
+                    (long long)plan->problem.k, SHORT_LOOP_ROW);
 }
 
 /* Prepares the kernels and workspace regions of the stages before the inner plan. */
@@ -436,7 +435,7 @@ static tdm_status unpack_entry(const staging *s, const tdm_tensor *b, int64_t en
                                           .zero_type = (int)p->b_zero.dtype};
     const int64_t items = shape.n * tdm_ceil_div(shape.k, UNPACK_CHUNK);
     if (items > INT32_MAX)
-        return tdm_fail(TDM_UNSUPPORTED, "gemm: %lld by %lld elements are too many to unpack",
+        return tdm_fail(TDM_UNSUPPORTED, "gemm: B of %lld by %lld elements is too large to unpack",
                         (long long)p->k, (long long)p->n);
     tdm_arg target = place_region(s, plan->stages.b_at, (int)sizeof(float));
     target.value.buffer.offset += entry * p->k * p->n;

@@ -77,7 +77,7 @@ static tdm_status check_binary_dtype(const char *operation, tdm_binary op, tdm_d
                         tdm_dtype_name(dtype));
     if (op == TDM_DIV && is_integer(dtype))
         return tdm_fail(TDM_UNSUPPORTED,
-                        "%s: no integer division (%s): its rounding is not agreed upon; "
+                        "%s: integer division is not supported (%s): its rounding is not defined; "
                         "convert to f32",
                         operation, tdm_dtype_name(dtype));
     return TDM_OK;

@@ -56,7 +56,7 @@ static tdm_status read_axes(const char *operation, const tdm_tensor *x, const in
                             int axis_count, bool reduced[TDM_MAX_RANK]) {
     const int rank = x->layout.rank;
     if (axis_count < 0 || (axis_count > 0 && !axes))
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: axis_count is %d and axes is %s", operation,
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: axis_count is %d but axes is %s", operation,
                         axis_count, axes ? "given" : "NULL");
     for (int d = 0; d < TDM_MAX_RANK; d++)
         reduced[d] = axis_count == 0 && d < rank;
@@ -76,9 +76,10 @@ static tdm_status check_dtypes(const char *operation, tdm_reduction op, tdm_dtyp
         return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel for %s, only for f32, f16, bf16 and s32",
                         operation, tdm_dtype_name(x));
     if (op == TDM_REDUCE_MEAN && x == TDM_S32)
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "%s: no mean of s32: its rounding is not agreed upon; convert to f32",
-                        operation);
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "%s: the mean of s32 is not supported: its rounding is not defined; convert to f32",
+            operation);
     const tdm_dtype wanted = op == TDM_REDUCE_ARGMAX ? TDM_S32 : x;
     if (y != wanted)
         return tdm_fail(TDM_BAD_DTYPE, "%s: y is %s, must be %s for x of %s", operation,
@@ -106,8 +107,8 @@ static bool match_shapes(const tdm_layout *x, const tdm_layout *y, const bool re
 static tdm_status fail_shape(const char *operation, const tdm_layout *x, const tdm_layout *y) {
     char from[TDM_SHAPE_TEXT], to[TDM_SHAPE_TEXT];
     return tdm_fail(TDM_BAD_SHAPE,
-                    "%s: y of shape %s is not x of shape %s without the reduced dimensions, "
-                    "nor with them kept as 1",
+                    "%s: y of shape %s must be x's shape %s without the reduced dimensions, or "
+                    "with them set to 1",
                     operation, tdm_layout_text(y, to), tdm_layout_text(x, from));
 }
 
@@ -156,14 +157,14 @@ static const char *refuse_by_preference(const reduce_problem *problem, int form,
                                         const tdm_device *device) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     if (form == FORM_GROUP && cores)
-        return "groups that share a row are for devices other than CPU cores";
+        return "work-groups that share a row are not for CPU cores";
     if (form == FORM_GROUP && last_stride(&problem->kept, IN_X) == 1 &&
         fills_with_items(device, problem->outputs))
-        return "one item per output fills the device and reads neighbours";
+        return "one work-item per output fills the device and reads contiguously";
     if (form == FORM_COLUMNS && last_size(&problem->kept) < width)
-        return "the outputs' rows are shorter than its vector";
+        return "the output rows are shorter than the variant's vector";
     if (form != FORM_COLUMNS && last_size(&problem->reduced) < width)
-        return "the reduced rows are shorter than its vector";
+        return "the reduced rows are shorter than the variant's vector";
     return NULL;
 }
 
@@ -197,12 +198,12 @@ static const char *reduce_supports(const void *given, const tdm_variant *variant
     const int form = variant->parameters[P_FORM];
     const int width = variant->parameters[P_WIDTH];
     if (variant->parameters[P_STORAGE] != problem->storage)
-        return "it is for another storage type";
+        return "the variant is for another storage type";
     if (form == FORM_COLUMNS &&
         (last_stride(&problem->kept, IN_X) != 1 || last_stride(&problem->kept, IN_Y) != 1))
-        return "the outputs' rows have gaps in x or y";
+        return "the output rows are not contiguous in x or y";
     if (form != FORM_COLUMNS && width > 1 && last_stride(&problem->reduced, IN_X) != 1)
-        return "the reduced rows have gaps";
+        return "the reduced rows are not contiguous";
     if (form == FORM_GROUP && width > 1 && problem->reduced.rank > 1)
         return "there are several reduced rows for each output";
     const char *const too_long = tdm_refuse_long_loop(device, most_per_item(problem, form), reason);
@@ -408,7 +409,7 @@ static tdm_status reduce_nothing(tdm_stream *stream, const reduce_problem *probl
 
 static tdm_status check_argmax(const reduce_problem *problem, int rank, int axis_count) {
     if (axis_count > 1 && axis_count < rank)
-        return tdm_fail(TDM_UNSUPPORTED, "%s: %d of %d axes, must be one or all",
+        return tdm_fail(TDM_UNSUPPORTED, "%s: axis_count is %d of %d axes, must be one or all",
                         problem->operation, axis_count, rank);
     if (problem->count > INT32_MAX)
         return tdm_fail(TDM_UNSUPPORTED, "%s: an index among %lld elements does not fit s32",

@@ -61,14 +61,14 @@ static const char *refuse_by_preference(const softmax_problem *problem, int form
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     const tdm_dim_list *const outer = &problem->outer;
     if (form == FORM_GROUP && cores)
-        return "groups that share a row are for devices other than CPU cores";
+        return "work-groups that share a row are not for CPU cores";
     if (form == FORM_GROUP && outer->rank > 0 && outer_is_dense(outer) &&
         problem->rows >= (int64_t)ENOUGH_ITEMS_PER_UNIT * device->info.compute_units)
-        return "one item per row fills the device and reads neighbours";
+        return "one work-item per row fills the device and reads contiguously";
     if (form == FORM_COLUMNS && (outer->rank == 0 || outer->shape[outer->rank - 1] < width))
-        return "there are fewer columns than lanes";
+        return "there are fewer columns than vector lanes";
     if (form != FORM_COLUMNS && problem->count < width)
-        return "the rows are shorter than its vector";
+        return "the rows are shorter than the variant's vector";
     return NULL;
 }
 
@@ -78,11 +78,11 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
     const int form = variant->parameters[P_FORM];
     const int width = variant->parameters[P_WIDTH];
     if (variant->parameters[P_STORAGE] != problem->storage)
-        return "it is for another storage type";
+        return "the variant is for another storage type";
     if (form == FORM_COLUMNS && !outer_is_dense(&problem->outer))
-        return "the columns have gaps between them";
+        return "the columns are not contiguous";
     if (form != FORM_COLUMNS && width > 1 && (problem->step[IN_X] != 1 || problem->step[IN_Y] != 1))
-        return "the rows have gaps";
+        return "the rows are not contiguous";
     // A group shares a row among at least 32 work-items, but each pass takes only one element.
     const char *const too_long = tdm_refuse_long_loop(
         device, form == FORM_GROUP ? problem->count / 4 : problem->count, reason);

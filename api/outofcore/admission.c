@@ -87,7 +87,7 @@ static tdm_status add_all(question *q, const tdm_device *device, const tdm_fit_r
 static tdm_status check_list(const char *name, const void *list, int count) {
     return count < 0 || (count > 0 && !list)
                ? tdm_fail(TDM_BAD_ARGUMENT,
-                          "device_would_fit: %s is NULL, or its count %d is not one", name, count)
+                          "device_would_fit: %s is NULL or its count %d is negative", name, count)
                : TDM_OK;
 }
 

@@ -70,7 +70,7 @@ static tdm_status run_in_tiles(tdm_outofcore_plan *tiles, const tdm_gemm_plan *p
                                      .d_slots = 1};
     TDM_TRY(allocate_for_tiles(tiles, stream, plan->workspace_bytes, status));
     tdm_log(TDM_LOG_INFO, "pool",
-            "gemm: no memory for a workspace of %llu bytes: in tiles of %lld by %lld",
+            "gemm: no memory for a workspace of %llu bytes: running in tiles of %lld by %lld",
             (unsigned long long)plan->workspace_bytes, (long long)tiles->choice.tile_rows,
             (long long)tiles->choice.tile_columns);
     return tdm_ooc_run_in_place(tiles, stream, &operands);

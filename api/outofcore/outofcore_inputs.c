@@ -68,7 +68,7 @@ static tdm_status check_memory(const char *name, const void *memory, size_t byte
         return tdm_fail(TDM_BAD_SHAPE, "outofcore: %s needs %zu bytes but has %zu", name, needed,
                         bytes);
     if (!memory && needed > 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: the memory of %s is NULL", name);
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: the pointer of %s is NULL", name);
     return TDM_OK;
 }
 

@@ -36,8 +36,8 @@ static tdm_status check_host_units(const tdm_ooc_operand *o) {
         by_one += layout->shape[i] > 1 && layout->strides[i] == 1;
     if (by_one > (step == 1))
         return tdm_fail(TDM_UNSUPPORTED,
-                        "outofcore: lines of %s of %s in host memory begin within a byte", o->name,
-                        tdm_dtype_name(layout->dtype));
+                        "outofcore: rows of %s of %s in host memory do not begin at a byte",
+                        o->name, tdm_dtype_name(layout->dtype));
     return TDM_OK;
 }
 
@@ -48,10 +48,10 @@ static tdm_status check_device_units(const tdm_ooc_operand *o) {
     const int per = tdm_dtype_info(layout->dtype)->elements_per_unit;
     for (int i = 0; i < layout->rank - 2; i++)
         if (layout->shape[i] > 1 && layout->strides[i] % per != 0)
-            return tdm_fail(TDM_UNSUPPORTED,
-                            "outofcore: batch entries of %s of %s are %lld elements apart, within "
-                            "a byte",
-                            o->name, tdm_dtype_name(layout->dtype), (long long)layout->strides[i]);
+            return tdm_fail(
+                TDM_UNSUPPORTED,
+                "outofcore: batch entries of %s of %s are %lld elements apart, which splits a byte",
+                o->name, tdm_dtype_name(layout->dtype), (long long)layout->strides[i]);
     return TDM_OK;
 }
 

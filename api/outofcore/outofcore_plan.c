@@ -16,7 +16,8 @@
 static tdm_status check_rate(const char *name, double rate) {
     if (rate >= 0.0 && isfinite(rate))
         return TDM_OK;
-    return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: %s of rates is %g", name, rate);
+    return tdm_fail(TDM_BAD_ARGUMENT,
+                    "outofcore: %s of rates is %g, must be finite and not negative", name, rate);
 }
 
 static tdm_status check_rates(const tdm_outofcore_rates *rates) {
@@ -25,7 +26,7 @@ static tdm_status check_rates(const tdm_outofcore_rates *rates) {
     TDM_TRY(check_rate("operations_per_s", rates->operations_per_s));
     TDM_TRY(check_rate("step_s", rates->step_s));
     if (rates->overlap < -1 || rates->overlap > 1)
-        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: overlap of rates is %d, not -1, 0 or 1",
+        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: overlap of rates is %d, must be -1, 0 or 1",
                         rates->overlap);
     return TDM_OK;
 }
@@ -60,11 +61,13 @@ static tdm_status take_desc(const tdm_outofcore_desc *given, tdm_outofcore_desc 
 
 static tdm_status check_desc(const tdm_outofcore_desc *desc) {
     if (desc->gemm.packed_b)
-        return tdm_fail(TDM_UNSUPPORTED, "outofcore: packed weights are on the device as a whole");
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "outofcore: gemm.packed_b is set, but packed weights are not supported");
     if (desc->budget_bytes == 0)
         return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: budget_bytes is 0");
     if (desc->tile_rows < 0 || desc->tile_columns < 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: a tile of %lld by %lld",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "outofcore: the tile is %lld by %lld, must be 0 or positive",
                         (long long)desc->tile_rows, (long long)desc->tile_columns);
     if (desc->buffers < 0 || desc->buffers > TDM_OOC_MAX_SLOTS)
         return tdm_fail(TDM_BAD_ARGUMENT, "outofcore: buffers is %d, at most %d", desc->buffers,
@@ -181,20 +184,20 @@ static void take_slots(tdm_outofcore_plan *plan) {
 
 static tdm_status refuse_tile(const tdm_ooc_problem *p, const tdm_ooc_bounds *bounds) {
     return tdm_fail(TDM_UNSUPPORTED,
-                    "outofcore: tiles of %lld by %lld (0: any) of %lld by %lld, or the last of "
-                    "them, would not have the sums of the whole",
+                    "outofcore: tiles of %lld by %lld (0: any) of D of %lld by %lld, or the last "
+                    "of them, would round sums differently from the whole GEMM",
                     (long long)bounds->tile_rows, (long long)bounds->tile_columns, (long long)p->m,
                     (long long)p->n);
 }
 
 static tdm_status over_budget(const tdm_ooc_problem *p, const tdm_ooc_bounds *bounds,
                               uint64_t least) {
-    return tdm_fail(TDM_OVER_BUDGET,
-                    "outofcore: the smallest tile needs %llu bytes for %s %lld of K, which is %s; "
-                    "budget_bytes is %llu",
-                    (unsigned long long)least, bounds->cuts_k ? "a step of the" : "all",
-                    (long long)p->k, bounds->cuts_k ? "cut as finely as can be" : "not cut here",
-                    (unsigned long long)bounds->budget);
+    return tdm_fail(
+        TDM_OVER_BUDGET,
+        "outofcore: the smallest tile needs %llu bytes for %s K = %lld (%s); budget_bytes is %llu",
+        (unsigned long long)least, bounds->cuts_k ? "one step of" : "all of", (long long)p->k,
+        bounds->cuts_k ? "split as finely as possible" : "K is not split",
+        (unsigned long long)bounds->budget);
 }
 
 /* Rounds a tile so that tiles of sub-byte elements begin at a byte. */
@@ -375,8 +378,8 @@ static void describe(tdm_outofcore_plan *plan) {
             "buffers, %s, %llu bytes, %.3g s expected",
             (long long)info->tiles, (long long)info->tile_rows, (long long)info->tile_columns,
             (long long)info->k_steps, (long long)info->k_step,
-            info->same_bits ? "" : " (other bits than in core)", info->a_buffers, info->b_buffers,
-            info->d_buffers, info->variant, (unsigned long long)info->device_bytes,
+            info->same_bits ? "" : " (not bit-identical to in-core)", info->a_buffers,
+            info->b_buffers, info->d_buffers, info->variant, (unsigned long long)info->device_bytes,
             info->predicted.total_s);
 }
 

@@ -247,7 +247,7 @@ static tdm_status plan_probe(tdm_device *device, const tdm_ooc_problem *problem,
         probe->plan = NULL;
         room /= 2;
     }
-    return tdm_fail(TDM_OVER_BUDGET, "outofcore: no piece to measure fits %llu bytes",
+    return tdm_fail(TDM_OVER_BUDGET, "outofcore: no GEMM for measuring rates fits in %llu bytes",
                     (unsigned long long)bytes);
 }
 

@@ -102,7 +102,7 @@ static tdm_status view_place(const tdm_weight_stream *o, tdm_weight_stream_entry
  * memory is available. */
 static tdm_status copy_bytes(tdm_weight_stream *o, const tdm_weight_stream_entry *entry,
                              uint64_t offset) {
-    static const char operation[] = "offload: copying an item";
+    static const char operation[] = "weight_stream: copying an item";
     const size_t bytes = (size_t)entry->bytes;
     const bool pageable = tdm_staging_ring_wanted(o->device, entry->memory, bytes);
     if (pageable && !o->staging &&
@@ -147,8 +147,8 @@ static tdm_status load(tdm_weight_stream *o, int index, bool ahead) {
     if (!entry->resident) {
         if (!find_place(o, entry->room, ahead, &offset))
             return tdm_fail(TDM_OVER_BUDGET,
-                            "offload: item %d needs %llu bytes, those that are acquired leave no "
-                            "such place in %llu",
+                            "weight_stream: item %d needs %llu bytes, but the acquired items leave "
+                            "no such free range in %llu bytes",
                             index, (unsigned long long)entry->room,
                             (unsigned long long)o->ring_bytes);
         TDM_TRY(take_place(o, offset, entry->room));
@@ -180,11 +180,11 @@ static void prefetch(tdm_weight_stream *o) {
 static tdm_status check_call(const char *call, const tdm_weight_stream *o, int index,
                              tdm_stream *stream) {
     if (!o || !stream)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", call, o ? "stream" : "offload");
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", call, o ? "stream" : "weight_stream");
     if (index < 0 || index >= o->count)
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: index is %d, there are %d items", call, index,
                         o->count);
-    TDM_TRY(tdm_check_device(call, "the offload", o->device, "the stream", stream->device));
+    TDM_TRY(tdm_check_device(call, "the weight stream", o->device, "the stream", stream->device));
     return tdm_refuse_recording(stream, call);
 }
 
@@ -221,9 +221,9 @@ static tdm_status acquire_locked(tdm_weight_stream *o, int index, tdm_stream *st
 tdm_status tdm_weight_stream_acquire(tdm_weight_stream *weight_stream, int index,
                                      tdm_stream *stream, const tdm_tensor **tensor) {
     if (!tensor)
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_acquire: tensor is NULL");
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_acquire: tensor is NULL");
     *tensor = NULL;
-    TDM_TRY(check_call("offload_acquire", weight_stream, index, stream));
+    TDM_TRY(check_call("weight_stream_acquire", weight_stream, index, stream));
     pthread_mutex_lock(&weight_stream->lock);
     const tdm_status status = acquire_locked(weight_stream, index, stream);
     if (status == TDM_OK) {
@@ -260,12 +260,12 @@ static tdm_status note_use(tdm_weight_stream *o, tdm_weight_stream_entry *entry,
 
 tdm_status tdm_weight_stream_release(tdm_weight_stream *weight_stream, int index,
                                      tdm_stream *stream) {
-    TDM_TRY(check_call("offload_release", weight_stream, index, stream));
+    TDM_TRY(check_call("weight_stream_release", weight_stream, index, stream));
     pthread_mutex_lock(&weight_stream->lock);
     tdm_weight_stream_entry *const entry = &weight_stream->entries[index];
     tdm_status status = TDM_OK;
     if (entry->holds == 0)
-        status = tdm_fail(TDM_BAD_STATE, "offload_release: item %d is not acquired", index);
+        status = tdm_fail(TDM_BAD_STATE, "weight_stream_release: item %d is not acquired", index);
     else if (!entry->resident)
         status = note_use(weight_stream, entry, stream);
     if (status == TDM_OK) {
@@ -279,9 +279,9 @@ tdm_status tdm_weight_stream_release(tdm_weight_stream *weight_stream, int index
 tdm_status tdm_weight_stream_statistics(tdm_weight_stream *weight_stream,
                                         tdm_weight_stream_stats *stats) {
     if (!weight_stream || !stats)
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_statistics: %s is NULL",
-                        weight_stream ? "stats" : "offload");
-    TDM_TRY(tdm_struct_check_output("offload_statistics", "stats", stats, sizeof *stats));
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_statistics: %s is NULL",
+                        weight_stream ? "stats" : "weight_stream");
+    TDM_TRY(tdm_struct_check_output("weight_stream_statistics", "stats", stats, sizeof *stats));
     pthread_mutex_lock(&weight_stream->lock);
     tdm_struct_write(&weight_stream->stats, sizeof weight_stream->stats, stats);
     pthread_mutex_unlock(&weight_stream->lock);
@@ -292,14 +292,16 @@ tdm_status tdm_weight_stream_statistics(tdm_weight_stream *weight_stream,
 
 static tdm_status check_options(const tdm_weight_stream_options *options) {
     if (options->depth < 0 || options->depth > TDM_WEIGHT_STREAM_MOST_DEPTH)
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: depth is %d, at most %d", options->depth,
-                        TDM_WEIGHT_STREAM_MOST_DEPTH);
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: depth is %d, must be 0 to %d",
+                        options->depth, TDM_WEIGHT_STREAM_MOST_DEPTH);
     if (!(options->in_bytes_per_s >= 0.0) || !isfinite(options->in_bytes_per_s) ||
         !(options->use_s >= 0.0) || !isfinite(options->use_s))
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: in_bytes_per_s is %g and use_s %g",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "weight_stream_create: in_bytes_per_s is %g and use_s is %g, both must be "
+                        "finite and not negative",
                         options->in_bytes_per_s, options->use_s);
     if (options->budget_bytes == 0)
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: budget_bytes is 0");
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: budget_bytes is 0");
     return TDM_OK;
 }
 
@@ -307,9 +309,9 @@ static tdm_status take_item(tdm_weight_stream *o, int index, const tdm_weight_st
     tdm_weight_stream_entry *const entry = &o->entries[index];
     char what[48];
     size_t bytes;
-    snprintf(what, sizeof what, "offload_create: item %d", index);
+    snprintf(what, sizeof what, "weight_stream_create: item %d", index);
     if (!tdm_dtype_info(item->layout.dtype))
-        return tdm_fail(TDM_BAD_DTYPE, "%s has the data type %d, which is none", what,
+        return tdm_fail(TDM_BAD_DTYPE, "%s has the data type %d, which is unknown", what,
                         (int)item->layout.dtype);
     TDM_TRY(tdm_layout_check(&item->layout, what));
     TDM_TRY(tdm_layout_check_units(&item->layout, 0, what));
@@ -333,7 +335,7 @@ static tdm_status build(tdm_weight_stream *o, const tdm_weight_stream_item *item
                         const tdm_weight_stream_options *options) {
     o->entries = tdm_host_calloc((size_t)o->count, sizeof *o->entries);
     if (!o->entries)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "offload_create: no host memory for %d items",
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "weight_stream_create: no host memory for %d items",
                         o->count);
     for (int i = 0; i < o->count; i++)
         TDM_TRY(take_item(o, i, &items[i]));
@@ -350,23 +352,24 @@ tdm_status tdm_weight_stream_create(tdm_device *device, const tdm_weight_stream_
                                     int count, const tdm_weight_stream_options *options,
                                     tdm_weight_stream **weight_stream) {
     if (!weight_stream)
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: offload is NULL");
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: weight_stream is NULL");
     *weight_stream = NULL;
     if (!device || !items || !options)
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: %s is NULL",
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: %s is NULL",
                         !device  ? "device"
                         : !items ? "items"
                                  : "options");
     if (count < 1)
-        return tdm_fail(TDM_BAD_ARGUMENT, "offload_create: count is %d", count);
+        return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: count is %d, must be at least 1",
+                        count);
     tdm_weight_stream_options room;
-    options = tdm_struct_read("offload_create", "options", options, sizeof room, &room);
+    options = tdm_struct_read("weight_stream_create", "options", options, sizeof room, &room);
     if (!options)
         return TDM_BAD_ARGUMENT;
     TDM_TRY(check_options(options));
     tdm_weight_stream *const made = tdm_host_calloc(1, sizeof *made);
     if (!made)
-        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "offload_create: no host memory");
+        return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "weight_stream_create: no host memory");
     tdm_device_retain(device);
     made->device = device;
     made->count = count;

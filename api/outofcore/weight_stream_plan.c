@@ -107,8 +107,8 @@ tdm_status tdm_weight_stream_divide(tdm_weight_stream *o, const tdm_weight_strea
         for (int i = 0; i < o->count; i++)
             o->entries[i].resident = false;
         return tdm_fail(TDM_OVER_BUDGET,
-                        "offload: the largest item needs %llu bytes and %d are to be ahead of it, "
-                        "budget_bytes is %llu",
+                        "weight_stream: the largest item needs %llu bytes with %d items "
+                        "prefetched, budget_bytes is %llu",
                         (unsigned long long)largest_room(o), first,
                         (unsigned long long)options->budget_bytes);
     }

@@ -94,7 +94,7 @@ __attribute__((format(printf, 2, 3))) static void report(tdm_guard *guard, const
     guard->reports++;
     tdm_log(TDM_LOG_ERROR, "pool", "debug: %s", text);
     if (guard->aborts) {
-        fprintf(stderr, "tandem: %s; TANDEM_POOL has the word abort\n", text);
+        fprintf(stderr, "tandem: %s; aborting because TANDEM_POOL contains abort\n", text);
         abort();
     }
 }
@@ -138,7 +138,7 @@ static void check_zones(tdm_guard *guard, const guarded *entry, bool repair) {
     }
     first = first_change(guard, block->memory, end, block->requested, rear, pattern, &changed);
     if (first < rear) {
-        report_zone(guard, entry, "behind its end", first, changed);
+        report_zone(guard, entry, "after its end", first, changed);
         if (repair)
             write_pattern(guard, block->memory, end, block->requested, rear, pattern);
     }

@@ -79,7 +79,7 @@ static int open_folder(void) {
     struct stat status;
     if (!tdm_monitor_folder(folder, sizeof folder)) {
         tdm_log(TDM_LOG_WARNING, "pool",
-                "no monitor page: TANDEM_MONITOR names no folder and there is no XDG_RUNTIME_DIR");
+                "no monitor page: TANDEM_MONITOR names no folder and XDG_RUNTIME_DIR is not set");
         return -1;
     }
     const int directory = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -90,7 +90,7 @@ static int open_folder(void) {
     if (fstat(directory, &status) != 0 || status.st_uid != geteuid() ||
         (status.st_mode & (S_IWGRP | S_IWOTH)) != 0) {
         tdm_log(TDM_LOG_WARNING, "pool",
-                "no monitor page: %s is not ours, or others may write to it", folder);
+                "no monitor page: %s belongs to another user, or others may write to it", folder);
         close(directory);
         return -1;
     }

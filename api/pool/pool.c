@@ -139,8 +139,8 @@ static void count_failure(tdm_pool_request *r, size_t requested) {
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block) {
     *block = NULL;
     if (bytes > TDM_POOL_LARGEST)
-        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "pool: %zu bytes are more than any device has",
-                        bytes);
+        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY,
+                        "pool: %zu bytes are more than any device can allocate", bytes);
     const uint64_t wanted = (bytes ? bytes : 1) + pool->zone_before + pool->zone_after;
     const uint64_t rounded = (wanted + pool->unit - 1) & ~(pool->unit - 1);
     tdm_pool_request r = {.bytes = rounded,

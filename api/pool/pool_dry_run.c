@@ -33,7 +33,7 @@ static tdm_status count_native(void *user, size_t bytes, tdm_bk_memory **memory)
     tdm_pool_dry_run *const r = user;
     const uint64_t now = r->pool->stats.reserved + bytes;
     if (now > r->reserved_before && now - r->reserved_before > r->limits.native_free)
-        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "more than the device has free");
+        return tdm_fail(TDM_OUT_OF_DEVICE_MEMORY, "more than the device's free memory");
     r->native += bytes;
     *memory = (tdm_bk_memory *)(void *)r;
     return TDM_OK;

@@ -70,7 +70,7 @@ static tdm_status reserve(tdm_pool *pool, uint64_t bytes) {
     if (!account || tdm_memory_account_take(account, bytes))
         return TDM_OK;
     tdm_memory_account_give(&pool->shared->group, bytes);
-    return tdm_fail(TDM_OVER_BUDGET, "over the bound of the device, %llu",
+    return tdm_fail(TDM_OVER_BUDGET, "over the device's memory budget of %llu",
                     (unsigned long long)atomic_load(&account->bound));
 }
 

@@ -159,7 +159,7 @@ tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes) {
                     (unsigned long long)bytes, reason, (unsigned long long)reserved,
                     (unsigned long long)budget, (unsigned long long)live,
                     (unsigned long long)(reserved - live), (unsigned long long)largest,
-                    *held ? held : "nobody");
+                    *held ? held : "none");
 }
 
 /* ---- statistics ------------------------------------------------------------------------------ */

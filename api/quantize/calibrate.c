@@ -227,7 +227,7 @@ tdm_status tdm_observer_merge(tdm_observer *observer, const tdm_observer *from) 
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: %s is NULL", operation,
                         observer ? "from" : "observer");
     if (observer == from)
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: from is the observer itself", operation);
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: from and observer are the same", operation);
     const tdm_status status = tdm_quant_observer_merge(observer->seen, from->seen, &reason);
     return status == TDM_OK ? TDM_OK : tdm_fail(status, "%s: %s", operation, reason.text);
 }

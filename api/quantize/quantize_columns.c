@@ -61,7 +61,8 @@ static const char *range_supports(const void *given, const tdm_variant *variant,
     (void)device;
     (void)reason;
     const matrix *const m = given;
-    return variant->parameters[0] == m->call->storage ? NULL : "it is for another storage type";
+    return variant->parameters[0] == m->call->storage ? NULL
+                                                      : "the variant is for another storage type";
 }
 
 static tdm_status enqueue_ranges(const matrix *m, int64_t parts, tdm_block *ranges) {
@@ -117,7 +118,7 @@ static tdm_status run_matrix(const matrix *m, int64_t parts, tdm_block *ranges) 
 tdm_status tdm_quant_run_columns(const tdm_quant_call *call, int axis) {
     matrix m;
     if (!as_matrix(call, axis, &m))
-        return tdm_fail(TDM_INTERNAL, "%s: the columns are no matrix", operation);
+        return tdm_fail(TDM_INTERNAL, "%s: the columns do not form a matrix", operation);
     const int64_t parts = tdm_worker_count(call->stream->device, m.rows, ROWS_OF_ITEM);
     tdm_block *ranges;
     tdm_device *const device = call->stream->device;

@@ -64,11 +64,11 @@ static const char *refuse_by_preference(const dynamic_problem *p, int form, int 
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     const int shortest = width == 1 ? SHORTEST_SHARED_GROUP : SHARED_VECTORS * width;
     if (form == FORM_GROUP && (cores || p->count < shortest))
-        return "groups that share elements are for long ones on devices other than CPU cores";
+        return "the variant is for long groups and not for CPU cores";
     if (form == FORM_COLUMNS && last_size(&p->outer) < width)
-        return "there are fewer columns than lanes";
+        return "there are fewer columns than vector lanes";
     if (form == FORM_ROWS && p->count < width)
-        return "the groups are shorter than its vector";
+        return "the groups are shorter than the variant's vector";
     return NULL;
 }
 
@@ -80,11 +80,11 @@ static bool groups_share_bytes(const dynamic_problem *p) {
 
 static const char *refuse_groups(const dynamic_problem *p, int form, int width) {
     if (form != FORM_COLUMNS && groups_share_bytes(p))
-        return "neighbouring groups share bytes of s4";
+        return "neighbouring groups share a byte of s4";
     if (form == FORM_COLUMNS && last_stride(&p->outer, IN_Y) != 1)
-        return "no dimension beside the group's is contiguous in the target";
+        return "no dimension other than the group's is contiguous in the target";
     if (form != FORM_COLUMNS && width > 1 && (p->step[IN_X] != 1 || p->step[IN_Y] != 1))
-        return "the groups have gaps";
+        return "the groups are not contiguous";
     return NULL;
 }
 
@@ -102,7 +102,7 @@ static const char *dynamic_supports(const void *given, const tdm_variant *varian
     const dynamic_problem *const p = given;
     const int form = variant->parameters[P_FORM], width = variant->parameters[P_WIDTH];
     if (variant->parameters[P_STORAGE] != (int)p->source->layout.dtype)
-        return "it is for another storage type";
+        return "the variant is for another storage type";
     const char *const refusal = refuse_groups(p, form, width);
     if (refusal)
         return refusal;
@@ -397,7 +397,7 @@ static bool holds_codes(tdm_dtype zero, tdm_dtype codes) {
 static tdm_status check_parameter(const char *name, const tdm_tensor *parameter,
                                   const tdm_tensor *source, const tdm_tensor *target) {
     if (tdm_layout_self_overlaps(&parameter->layout))
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements of %s share a place", operation, name);
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements of %s overlap in memory", operation, name);
     TDM_TRY(tdm_check_overlap(operation, name, parameter, "source", source, false));
     return tdm_check_overlap(operation, name, parameter, "target", target, false);
 }
@@ -410,7 +410,7 @@ static tdm_status check_parameters(const tdm_tensor *target, const tdm_tensor *s
     if (!zero)
         return TDM_OK;
     if (!holds_codes(zero->layout.dtype, target->layout.dtype))
-        return tdm_fail(TDM_UNSUPPORTED, "%s: zero points of %s cannot hold every code of %s",
+        return tdm_fail(TDM_UNSUPPORTED, "%s: zero points of type %s cannot hold every value of %s",
                         operation, tdm_dtype_name(zero->layout.dtype),
                         tdm_dtype_name(target->layout.dtype));
     TDM_TRY(check_parameter("target's zero_point", zero, source, target));
@@ -433,10 +433,10 @@ static tdm_status find_axis(const tdm_tensor *target, int *axis, bool *whole) {
     }
     if (shared <= 1 || *whole)
         return TDM_OK;
-    return tdm_fail(TDM_UNSUPPORTED,
-                    "%s: blocks of several elements along %d dimensions of target, must be along "
-                    "one, or the whole tensor",
-                    operation, shared);
+    return tdm_fail(
+        TDM_UNSUPPORTED,
+        "%s: blocks span %d dimensions of target, must span one dimension or the whole tensor",
+        operation, shared);
 }
 
 static tdm_status enqueue_dynamic(const dynamic_problem *p) {

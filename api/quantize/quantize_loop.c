@@ -178,7 +178,7 @@ tdm_status tdm_quant_check_carrier(const char *operation, const char *argument,
                         tdm_dtype_name(tensor->layout.dtype), names);
     if (!tensor->scale)
         return tdm_fail(TDM_BAD_ARGUMENT,
-                        "%s: %s carries no parameters; tdm_tensor_quantized gives it some",
+                        "%s: %s has no quantization parameters; tdm_tensor_quantized adds them",
                         operation, argument);
     if (tensor->layout.dtype == TDM_S32 && tensor->zero_point)
         return tdm_fail(TDM_UNSUPPORTED, "%s: %s is s32 with zero points, must have scales only",
@@ -225,7 +225,7 @@ tdm_status tdm_quant_check_packing(const char *operation, const tdm_tensor *targ
         if (layout->strides[d] == 1 && block[d] % 2 != 0 && block[d] > 1 &&
             block[d] < layout->shape[d])
             return tdm_fail(TDM_UNSUPPORTED,
-                            "%s: blocks of %lld along dimension %d of target part the two s4 "
+                            "%s: blocks of %lld along dimension %d of target split the two s4 "
                             "elements of a byte",
                             operation, (long long)block[d], d);
     return TDM_OK;

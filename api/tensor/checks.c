@@ -30,8 +30,8 @@ tdm_status tdm_check_output(const char *operation, const char *argument, const t
                             const tdm_tensor *tensor) {
     TDM_TRY(tdm_check_tensor(operation, argument, stream, tensor));
     if (tdm_layout_self_overlaps(&tensor->layout))
-        return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements of the output %s share a place", operation,
-                        argument);
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements of the output %s overlap in memory",
+                        operation, argument);
     return TDM_OK;
 }
 

@@ -157,8 +157,8 @@ typedef struct loop_problem {
 static const char *refuse_by_preference(const tdm_loop *loop, int width, const tdm_device *device) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     if (width == 4 && cores)
-        return "four lanes are for devices other than CPU cores";
-    return loop->inner < width ? "the rows are shorter than its vector" : NULL;
+        return "vectors of four are not for CPU cores";
+    return loop->inner < width ? "the rows are shorter than the variant's vector" : NULL;
 }
 
 static const char *loop_supports(const void *given, const tdm_variant *variant,
@@ -167,14 +167,14 @@ static const char *loop_supports(const void *given, const tdm_variant *variant,
     const loop_problem *const problem = given;
     const int width = variant->parameters[P_WIDTH];
     if (variant->parameters[P_STORAGE] != problem->storage)
-        return "it is for another storage type";
+        return "the variant is for another storage type";
     if (width > 1 && problem->loop->step[0] != 1)
-        return "the output's rows have gaps";
+        return "the output rows are not contiguous";
     if (width > 1 && problem->loop->narrow)
-        return "its vectors would begin inside a storage unit";
+        return "the variant's vectors would begin inside a storage unit";
     for (int o = 1; width > 1 && o < problem->loop->operands; o++)
         if (problem->loop->step[o] > 1)
-            return "an input's rows have gaps";
+            return "the rows of an input are not contiguous";
     return width > 1 && problem->preferences ? refuse_by_preference(problem->loop, width, device)
                                              : NULL;
 }

@@ -17,7 +17,8 @@ void tdm_tensor_carry(tdm_tensor *tensor, const int64_t *block, tdm_tensor *scal
 static tdm_status check_dtypes(const char *operation, tdm_dtype dtype, tdm_dtype scale,
                                tdm_dtype zero_point) {
     if (dtype != TDM_S8 && dtype != TDM_U8 && dtype != TDM_S4 && dtype != TDM_S32)
-        return tdm_fail(TDM_BAD_DTYPE, "%s: tensor is %s; s8, u8, s4 and s32 carry parameters",
+        return tdm_fail(TDM_BAD_DTYPE,
+                        "%s: tensor is %s; s8, u8, s4 and s32 can have quantization parameters",
                         operation, tdm_dtype_name(dtype));
     if (!tdm_quant_is_float(scale))
         return tdm_fail(TDM_BAD_DTYPE, "%s: scale is %s; f32, f16 and bf16 are supported",
@@ -194,8 +195,8 @@ tdm_status tdm_view_carry_whole(const char *operation, const tdm_tensor *tensor,
         if (tensor->scale->layout.shape[i] != 1)
             TDM_TRY_GOTO(
                 tdm_fail(TDM_UNSUPPORTED,
-                         "%s: there are %lld parameters along dimension %d; make the view of the "
-                         "elements and give it parameters by tdm_tensor_quantized",
+                         "%s: there are %lld quantization parameters along dimension %d; make a "
+                         "view of the elements and add parameters with tdm_tensor_quantized",
                          operation, (long long)tensor->scale->layout.shape[i], i));
     int64_t ones[TDM_MAX_RANK];
     for (int i = 0; i < layout->rank; i++)

@@ -57,10 +57,11 @@ tdm_status tdm_tensor_slice(const tdm_tensor *tensor, int dimension, int64_t sta
                         tensor->layout.rank);
     const int64_t size = tensor->layout.shape[dimension];
     if (start < 0 || stop < start || stop > size || step < 1)
-        return tdm_fail(
-            TDM_BAD_SHAPE,
-            "tensor_slice: start %lld, stop %lld, step %lld do not fit dimension %d of %lld",
-            (long long)start, (long long)stop, (long long)step, dimension, (long long)size);
+        return tdm_fail(TDM_BAD_SHAPE,
+                        "tensor_slice: start %lld, stop %lld, step %lld are out of range for "
+                        "dimension %d of %lld",
+                        (long long)start, (long long)stop, (long long)step, dimension,
+                        (long long)size);
     tdm_layout layout = tensor->layout;
     const int64_t count = tdm_ceil_div(stop - start, step);
     layout.shape[dimension] = count;
@@ -148,8 +149,10 @@ tdm_status tdm_tensor_reshape(const tdm_tensor *tensor, int rank, const int64_t 
     const int merged = merge_dimensions(&tensor->layout, merged_shape, merged_strides);
     if (tdm_layout_elements(&layout) > 0 &&
         !split_dimensions(merged_shape, merged_strides, merged, &layout))
-        return tdm_fail(TDM_UNSUPPORTED, "tensor_reshape: %s to %s needs a copy with these strides",
-                        tdm_layout_text(&tensor->layout, from), tdm_layout_text(&layout, to));
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "tensor_reshape: %s to %s is not possible with these strides without a copy",
+            tdm_layout_text(&tensor->layout, from), tdm_layout_text(&layout, to));
     TDM_TRY(make_view("tensor_reshape", tensor, &layout, 0, view));
     return tdm_view_carry_whole("tensor_reshape", tensor, view);
 }
@@ -161,7 +164,7 @@ tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, const int64_
     const tdm_layout *const old = &tensor->layout;
     tdm_layout layout = {.dtype = old->dtype, .rank = rank};
     if (rank < old->rank)
-        return tdm_fail(TDM_BAD_SHAPE, "tensor_broadcast: rank is %d, the tensor has %d", rank,
+        return tdm_fail(TDM_BAD_SHAPE, "tensor_broadcast: rank is %d but the tensor's is %d", rank,
                         old->rank);
     const int leading = rank - old->rank;
     for (int i = 0; i < rank; i++) {
@@ -171,9 +174,10 @@ tdm_status tdm_tensor_broadcast(const tdm_tensor *tensor, int rank, const int64_
                             : i < leading              ? 0
                                                        : old->strides[i - leading];
         if (size != 1 && size != shape[i])
-            return tdm_fail(TDM_BAD_SHAPE,
-                            "tensor_broadcast: dimension %d is %lld and cannot become %lld", i,
-                            (long long)size, (long long)shape[i]);
+            return tdm_fail(
+                TDM_BAD_SHAPE,
+                "tensor_broadcast: dimension %d is %lld and cannot be broadcast to %lld", i,
+                (long long)size, (long long)shape[i]);
     }
     TDM_TRY(make_view("tensor_broadcast", tensor, &layout, 0, view));
     return tdm_view_carry_whole("tensor_broadcast", tensor, view);

@@ -68,8 +68,7 @@ static void read_users_file(tdm_tuning_file *file) {
         break;
     case TDM_TUNING_FILE_READ:
         if (file->stale > 0)
-            tdm_log(TDM_LOG_WARNING, "tuning", "%s; rows passed over: %d", file->message,
-                    file->stale);
+            tdm_log(TDM_LOG_WARNING, "tuning", "%s; rows skipped: %d", file->message, file->stale);
         break;
     }
     tdm_host_free(path);
@@ -89,8 +88,8 @@ tdm_tuning_table *tdm_tuning_open(const tdm_device_info *info) {
     add_users_rows(table, info);
     const int users = table->count;
     add_shipped_rows(table, info);
-    tdm_log(TDM_LOG_INFO, "tuning", "%s: %d rows of the user, %d shipped", info->selector, users,
-            table->count - users);
+    tdm_log(TDM_LOG_INFO, "tuning", "%s: %d rows from the user's file, %d shipped", info->selector,
+            users, table->count - users);
     return table;
 }
 

@@ -23,13 +23,13 @@ char *tdm_tuning_path(bool *named) {
  * slow. Root does not need a file for that. */
 static const char *distrust(const struct stat *status) {
     if (!S_ISREG(status->st_mode))
-        return "it is no regular file";
+        return "not a regular file";
     if (status->st_uid != geteuid() && status->st_uid != 0)
-        return "it belongs to another user";
+        return "the file belongs to another user";
     if (status->st_mode & (S_IWGRP | S_IWOTH))
-        return "others may write to it";
+        return "other users may write to the file";
     if (status->st_size > TDM_TUNING_MAX_BYTES)
-        return "it has more than 1 MiB";
+        return "the file is larger than 1 MiB";
     return NULL;
 }
 
@@ -72,7 +72,7 @@ static tdm_tuning_file_state load(const char *path, int descriptor, tdm_tuning_f
     if (got < 0)
         return refuse(file, path, strerror(errno));
     if ((size_t)got == room)
-        return refuse(file, path, "it changes while it is read");
+        return refuse(file, path, "the file changed while it was read");
     file->text[got] = '\0';
     *bytes = (size_t)got;
     return TDM_TUNING_FILE_READ;
@@ -91,7 +91,7 @@ static const char *bad_bytes(const char *line, size_t length) {
         return "the line is too long";
     for (size_t i = 0; i < length; i++)
         if ((unsigned char)line[i] < ' ' || line[i] == 127)
-            return "a control character";
+            return "the line contains a control character";
     return NULL;
 }
 
@@ -102,7 +102,8 @@ static const char *bad_header(const char *line) {
     if (strncmp(line, word, sizeof word - 1) != 0)
         return "the first line is not '" TDM_TUNING_HEADER " <version>'";
     if (strcmp(line + sizeof word - 1, version) != 0)
-        return "the format has another version than this library reads; run tandem tune again";
+        return "the file has a format version that this library does not read; run tandem tune "
+               "again";
     return NULL;
 }
 
@@ -132,7 +133,7 @@ static tdm_tuning_file_state take_row(tdm_tuning_file *file, const char *path, c
     if (!row.device)
         return TDM_TUNING_FILE_READ;
     if (file->count == TDM_TUNING_MAX_ROWS)
-        return refuse_line(file, path, line, "more rows than a file may have");
+        return refuse_line(file, path, line, "the file has too many rows");
     row.line = line;
     file->rows[file->count++] = row;
     return TDM_TUNING_FILE_READ;
@@ -140,7 +141,7 @@ static tdm_tuning_file_state take_row(tdm_tuning_file *file, const char *path, c
 
 static tdm_tuning_file_state read_lines(tdm_tuning_file *file, const char *path, size_t bytes) {
     if (memchr(file->text, '\0', bytes))
-        return refuse(file, path, "it has zero bytes: that is no text");
+        return refuse(file, path, "the file contains zero bytes, it is not text");
     file->rows = allocate_rows(file->text, bytes);
     if (!file->rows)
         return refuse(file, path, "no host memory");

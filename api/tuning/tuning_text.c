@@ -61,7 +61,7 @@ static tdm_tuning_outcome read_parameter(char *word, tdm_choice *choice,
     snprintf(whole, sizeof whole, "%s", word);
     const char *const value = cut(word, "=");
     if (!value)
-        return refuse(TDM_TUNING_CORRUPT, reason, "a parameter is NAME=VALUE", whole);
+        return refuse(TDM_TUNING_CORRUPT, reason, "a parameter must be NAME=VALUE", whole);
     for (int i = 0; i < TDM_TUNE_PARAMETERS; i++) {
         if (strcmp(parameter_rows[i].text, word) != 0)
             continue;
@@ -72,7 +72,7 @@ static tdm_tuning_outcome read_parameter(char *word, tdm_choice *choice,
                    ? TDM_TUNING_OK
                    : refuse(TDM_TUNING_STALE, reason, "the parameter is out of range", whole);
     }
-    return refuse(TDM_TUNING_STALE, reason, "there is no such parameter", word);
+    return refuse(TDM_TUNING_STALE, reason, "unknown parameter", word);
 }
 
 tdm_tuning_outcome tdm_choice_read(const char *text, tdm_choice *choice,
@@ -84,7 +84,7 @@ tdm_tuning_outcome tdm_choice_read(const char *text, tdm_choice *choice,
     char *rest = cut(copy, ":");
     const tdm_variant *const variant = tdm_variant_find(copy);
     if (!variant)
-        return refuse(TDM_TUNING_STALE, reason, "there is no such variant", copy);
+        return refuse(TDM_TUNING_STALE, reason, "unknown variant", copy);
     while (rest) {
         char *const next = cut(rest, ",");
         const tdm_tuning_outcome outcome = read_parameter(rest, choice, reason);
@@ -290,7 +290,7 @@ static tdm_tuning_outcome read_operation(const char *text, tdm_tuning_row *row,
         row->allows_3xtf32 = operation_rows[i].allows_3xtf32;
         return TDM_TUNING_OK;
     }
-    return refuse(TDM_TUNING_STALE, reason, "nothing is tuned for the operation", text);
+    return refuse(TDM_TUNING_STALE, reason, "the operation cannot be tuned", text);
 }
 
 static const char *operation_text(const tdm_tuning_row *row) {
@@ -311,15 +311,14 @@ static tdm_tuning_outcome read_types(const char *a, const char *b, tdm_tuning_ro
     row->a = tdm_dtype_from_name(a);
     row->b = tdm_dtype_from_name(b);
     if (row->a == TDM_DTYPE_NONE || row->b == TDM_DTYPE_NONE)
-        return refuse(TDM_TUNING_STALE, reason, "there is no such dtype",
-                      row->a == TDM_DTYPE_NONE ? a : b);
+        return refuse(TDM_TUNING_STALE, reason, "unknown dtype", row->a == TDM_DTYPE_NONE ? a : b);
     if (is_float(row->a) != (row->op != TDM_OP_GEMM_INT))
-        return refuse(TDM_TUNING_STALE, reason, "the operation takes no such A", a);
+        return refuse(TDM_TUNING_STALE, reason, "the operation does not support this type of A", a);
     if (row->allows_3xtf32 && (row->a != TDM_F32 || row->b != TDM_F32))
-        return refuse(TDM_TUNING_STALE, reason, "the operation takes f32 alone",
+        return refuse(TDM_TUNING_STALE, reason, "the operation supports only f32",
                       row->a == TDM_F32 ? b : a);
     if (is_float(row->b) != (row->op == TDM_OP_GEMM))
-        return refuse(TDM_TUNING_STALE, reason, "the operation takes no such B", b);
+        return refuse(TDM_TUNING_STALE, reason, "the operation does not support this type of B", b);
     return TDM_TUNING_OK;
 }
 
@@ -335,7 +334,7 @@ static tdm_tuning_outcome read_choice(const char *text, tdm_tuning_row *row,
                                       char reason[TDM_TUNING_REASON]) {
     const tdm_tuning_outcome outcome = tdm_choice_read(text, &row->choice, reason);
     if (outcome == TDM_TUNING_OK && !serves(row->choice.variant, row))
-        return refuse(TDM_TUNING_STALE, reason, "the variant is of another operation", text);
+        return refuse(TDM_TUNING_STALE, reason, "the variant is for another operation", text);
     return outcome;
 }
 
@@ -348,7 +347,7 @@ static tdm_tuning_outcome read_time(const char *text, tdm_tuning_row *row,
         row->ns = (uint64_t)read_number(text + sizeof measured - 1, GREATEST_NUMBER);
     return row->ns != 0 ? TDM_TUNING_OK
                         : refuse(TDM_TUNING_CORRUPT, reason,
-                                 "neither not-measured nor measured=NANOSECONDS", text);
+                                 "the time is neither not-measured nor measured=NANOSECONDS", text);
 }
 
 const char *const tdm_tuning_layouts[TDM_TUNING_LAYOUTS] = {"nn", "nt", "tn", "tt", "any"};
@@ -359,7 +358,7 @@ static tdm_tuning_outcome read_layout(const char *text, tdm_tuning_row *row,
         if (strcmp(tdm_tuning_layouts[row->layout], text) == 0)
             return TDM_TUNING_OK;
     row->layout = TDM_TUNING_LAYOUT_ANY;
-    return refuse(TDM_TUNING_CORRUPT, reason, "the layout is none of nn, nt, tn, tt, any", text);
+    return refuse(TDM_TUNING_CORRUPT, reason, "the layout is not one of nn, nt, tn, tt, any", text);
 }
 
 enum {
@@ -377,7 +376,7 @@ enum {
 static tdm_tuning_outcome read_fields(char *const fields[FIELDS], tdm_tuning_row *row,
                                       char reason[TDM_TUNING_REASON]) {
     if (!tdm_tuning_device_is_valid(fields[FIELD_DEVICE]))
-        return refuse(TDM_TUNING_CORRUPT, reason, "neither a device class nor a device pattern",
+        return refuse(TDM_TUNING_CORRUPT, reason, "the device is neither a class nor a pattern",
                       fields[FIELD_DEVICE]);
     /* The format of every field is checked first: a row is stale only if all its fields could be
      * read. */
@@ -406,14 +405,14 @@ tdm_tuning_outcome tdm_tuning_row_read(char *line, tdm_tuning_row *row,
         return TDM_TUNING_OK;
     for (char *word = strtok_r(line, " ", &rest); word; word = strtok_r(NULL, " ", &rest)) {
         if (count == FIELDS)
-            return refuse(TDM_TUNING_CORRUPT, reason, "more fields than a row has", word);
+            return refuse(TDM_TUNING_CORRUPT, reason, "the row has too many fields", word);
         fields[count++] = word;
     }
     if (count == 0)
         return TDM_TUNING_OK;
     if (count == FIELDS)
         return read_fields(fields, row, reason);
-    snprintf(reason, TDM_TUNING_REASON, "%d fields, a row has %d", count, FIELDS);
+    snprintf(reason, TDM_TUNING_REASON, "the row has %d fields, must have %d", count, FIELDS);
     return TDM_TUNING_CORRUPT;
 }
 
@@ -435,7 +434,7 @@ tdm_tuning_outcome tdm_tuning_shipped_read(const tdm_shipped_tuning *shipped, td
     char shape[TDM_TUNING_SHAPE_TEXT];
     *row = (tdm_tuning_row){.op = shipped->op, .ns = shipped->ns};
     if (!tdm_tuning_device_is_valid(shipped->device))
-        return refuse(TDM_TUNING_CORRUPT, reason, "no device", shipped->device);
+        return refuse(TDM_TUNING_CORRUPT, reason, "unknown device class", shipped->device);
     snprintf(shape, sizeof shape, "%s", shipped->shape);
     tdm_tuning_outcome outcome = read_layout(shipped->layout, row, reason);
     if (outcome == TDM_TUNING_OK)

@@ -61,7 +61,7 @@ static void file_name(const tdm_program_key *key, char name[CACHE_NAME_BYTES]) {
 /* ---- reading --------------------------------------------------------------------------------- */
 
 /* The fault of a file that may be good. The file is not used now, but it is not deleted. */
-static const char not_now[] = "it cannot be read just now";
+static const char not_now[] = "it cannot be read at the moment";
 
 /* Reads exactly `bytes` bytes. Returns NULL, or the fault. */
 static const char *read_all(int file, void *target, size_t bytes) {
@@ -86,9 +86,9 @@ static const char *read_file(int file, const tdm_program_key *key, uint64_t limi
     if (fstat(file, &status) != 0)
         return not_now;
     if (!S_ISREG(status.st_mode))
-        return "it is no plain file";
+        return "it is not a regular file";
     if (!tdm_program_cache_is_private(&status))
-        return "it is not ours, or others may write to it";
+        return "it belongs to another user, or others may write to it";
     if ((uint64_t)status.st_size < sizeof header ||
         (uint64_t)status.st_size - sizeof header > limit)
         return "its size is wrong";
@@ -99,7 +99,7 @@ static const char *read_file(int file, const tdm_program_key *key, uint64_t limi
         header.header_bytes != sizeof header)
         return "its header is wrong";
     if (memcmp(&header.key, key, sizeof *key) != 0)
-        return "its key is another one";
+        return "its key belongs to another program";
     const uint64_t size = (uint64_t)status.st_size - sizeof header;
     if (header.payload_bytes != size || size == 0)
         return "its size is wrong";
@@ -218,7 +218,7 @@ bool tdm_program_cache_store(tdm_program_cache *cache, const tdm_program_key *ke
     char name[CACHE_NAME_BYTES];
     file_name(key, name);
     if (bytes == 0 || bytes > cache->limit || cache->limit - bytes < sizeof(file_header)) {
-        tdm_log(TDM_LOG_INFO, "cache", "%s/%s: %zu bytes are beyond the limit of %llu", cache->path,
+        tdm_log(TDM_LOG_INFO, "cache", "%s/%s: %zu bytes exceed the limit of %llu", cache->path,
                 name, bytes, (unsigned long long)cache->limit);
         return false;
     }

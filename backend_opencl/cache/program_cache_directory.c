@@ -56,7 +56,7 @@ tdm_program_cache *tdm_program_cache_open(const char *path) {
     struct stat status;
     if (fstat(directory, &status) != 0 || !tdm_program_cache_is_private(&status)) {
         tdm_log(TDM_LOG_WARNING, "cache",
-                "no program cache: %s is not ours, or others may write to it", path);
+                "no program cache: %s belongs to another user, or others may write to it", path);
         close(directory);
         return NULL;
     }

@@ -278,7 +278,7 @@ static void report_files(const driver_verdict *verdict, const char *library,
             continue;
         found = true;
         snprintf(text, sizeof text,
-                 "driver %s (%s) is passed over: %s when it was loaded or asked for its platforms",
+                 "driver %s (%s) is skipped: %s when it was loaded or its platforms were queried",
                  list->files[i].path, list->files[i].library,
                  tdm_driver_outcome_text(verdict->files[i], reason, sizeof reason));
         report(notes, text);
@@ -286,8 +286,7 @@ static void report_files(const driver_verdict *verdict, const char *library,
     if (found)
         return;
     snprintf(text, sizeof text,
-             "%s fails with the drivers that it finds by itself: %s; it is given %d driver files "
-             "that work",
+             "%s fails with the drivers it finds: %s; it is restricted to %d working driver files",
              library, tdm_driver_outcome_text(verdict->whole, reason, sizeof reason), list->count);
     report(notes, text);
 }
@@ -324,9 +323,8 @@ static bool is_off(void) {
 static tdm_status fail_library(const char *library, tdm_driver_outcome outcome, const char *when) {
     char reason[64];
     tdm_driver_outcome_text(outcome, reason, sizeof reason);
-    tdm_log(TDM_LOG_WARNING, "driver", "opencl: %s is passed over: %s when it was %s", library,
-            reason, when);
-    return tdm_fail(TDM_NO_DEVICE, "%s is passed over: %s when it was %s", library, reason, when);
+    tdm_log(TDM_LOG_WARNING, "driver", "opencl: %s is skipped: %s when %s", library, reason, when);
+    return tdm_fail(TDM_NO_DEVICE, "%s is skipped: %s when %s", library, reason, when);
 }
 
 tdm_status tdm_driver_check_load(const char *library) {
@@ -339,8 +337,9 @@ tdm_status tdm_driver_check_load(const char *library) {
         judge(&verdict, library, TDM_DRIVER_LOAD, &none);
         remember(&verdict, &key);
     }
-    return tdm_driver_is_usable(verdict.whole) ? TDM_OK
-                                               : fail_library(library, verdict.whole, "loaded");
+    return tdm_driver_is_usable(verdict.whole)
+               ? TDM_OK
+               : fail_library(library, verdict.whole, "it was loaded");
 }
 
 static tdm_status check_platforms(const char *library, const tdm_opencl_api *api,
@@ -357,12 +356,12 @@ static tdm_status check_platforms(const char *library, const tdm_opencl_api *api
         report_files(&verdict, library, list, notes);
     if (is_partial && !known && !read_chosen(&verdict, list, api))
         return tdm_fail(TDM_NO_DEVICE,
-                        "%s: no temporary folder can be made for the drivers that work", library);
+                        "%s: cannot create a temporary folder for the working drivers", library);
     if (!known)
         remember(&verdict, &key);
     return tdm_driver_is_usable(verdict.library)
                ? TDM_OK
-               : fail_library(library, verdict.library, "asked for its platforms");
+               : fail_library(library, verdict.library, "its platforms were queried");
 }
 
 tdm_status tdm_driver_check_platforms(const char *library, const tdm_opencl_api *api,

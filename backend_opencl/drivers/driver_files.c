@@ -193,7 +193,7 @@ bool tdm_driver_view_open(tdm_driver_view *view, const tdm_driver_files *list, u
     const int length = snprintf(view->folder, sizeof view->folder, "%s/tandem-drivers-XXXXXX",
                                 temporary && *temporary == '/' ? temporary : "/tmp");
     if (length >= (int)sizeof view->folder || !mkdtemp(view->folder)) {
-        tdm_log(TDM_LOG_WARNING, "driver", "opencl: cannot make the folder %s: %s", view->folder,
+        tdm_log(TDM_LOG_WARNING, "driver", "opencl: cannot create the folder %s: %s", view->folder,
                 strerror(errno));
         return false;
     }

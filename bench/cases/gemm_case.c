@@ -189,8 +189,8 @@ int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
         if (limits[i].limit <= 0 || limits[i].needed <= limits[i].limit)
             continue;
-        worker_text_set(reason, "%.1f GB are needed of the %.1f GB of %s", limits[i].needed * 1e-9,
-                        limits[i].limit * 1e-9, limits[i].of);
+        worker_text_set(reason, "%.1f GB are needed, more than the %.1f GB of %s",
+                        limits[i].needed * 1e-9, limits[i].limit * 1e-9, limits[i].of);
         return 0;
     }
     return 1;

@@ -15,7 +15,7 @@
     X("squares", "square matrices of 128 to 4096", "nn", "inside", "",                             \
       "128x128x128,256x256x256,384x384x384,512x512x512,768x768x768,1024x1024x1024,"                \
       "1536x1536x1536,2048x2048x2048,3072x3072x3072,4096x4096x4096")                               \
-    X("tails", "1000 and 1023 cubed, which no tile divides, beside 1024 cubed", "nn", "inside",    \
+    X("tails", "1000 and 1023 cubed, which no tile size divides, and 1024 cubed", "nn", "inside",  \
       "", "1024x1024x1024,1000x1000x1000,1023x1023x1023")                                          \
     X("bert", "layers of BERT base and large, M 128, 512, 4096", "nt", "prepacked",                \
       "128,512,4096",                                                                              \
@@ -26,11 +26,12 @@
       "10240x8192,8192x8192,57344x8192,8192x28672")                                                \
     X("deepseek", "layers of DeepSeek, M 1 to 4096", "nt", "prepacked", GEMM_LLM_ROWS,             \
       "2112x7168,24576x1536,7168x16384,576x7168")                                                  \
-    X("large", "512 to 8192 cubed, weights as applications store them", "nt", "inside", "",        \
+    X("large", "512 to 8192 cubed, weights stored as NxK", "nt", "inside", "",                     \
       "512x512x512,1000x1000x1000,1024x1024x1024,2048x2048x2048,4095x4095x4095,"                   \
       "4096x4096x4096,8192x8192x8192")                                                             \
-    X("attention", "scores of 96 heads in one batched call", "nt", "inside", "", "96*512x512x64")  \
-    X("gemv", "one row, as in decoding", "nt", "inside", "1",                                      \
+    X("attention", "attention scores of 96 heads in one batched call", "nt", "inside", "",         \
+      "96*512x512x64")                                                                             \
+    X("gemv", "M = 1, as in decoding", "nt", "inside", "1",                                        \
       "4096x4096,11008x4096,6144x4096,28672x4096,4096x14336")
 
 typedef struct gemm_set {

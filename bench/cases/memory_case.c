@@ -212,7 +212,7 @@ static int check_sums(const memory_case *item, const void *output, size_t bytes,
     memcpy(head, output, sizeof head);
     const uint64_t count = head[0] | (uint64_t)head[1] << 32;
     if (count < least_count(item) || count > 2 * least_count(item) + (1 << 24) || head[2] < 1)
-        return CASE_WRONG(reason, "%llu words were read, %zu are asked for",
+        return CASE_WRONG(reason, "%llu words were read, should be about %zu",
                           (unsigned long long)count, least_count(item));
     for (uint64_t i = 0; i < count; i++)
         sum += read_word(item, i);
@@ -232,7 +232,7 @@ static int check_chase(const memory_case *item, const void *output, size_t bytes
     if (bytes == sizeof got)
         memcpy(got, output, sizeof got);
     if (got[1] < 1)
-        return CASE_WRONG(reason, "the walk was never made");
+        return CASE_WRONG(reason, "the pointer chase did not run");
     int32_t *const words = malloc(words_of(item) * sizeof *words);
     if (words == NULL || memory_chase_fill(item, words) != 0) {
         free(words);
@@ -244,8 +244,8 @@ static int check_chase(const memory_case *item, const void *output, size_t bytes
     free(words);
     if (got[0] == place)
         return 0;
-    return CASE_WRONG(reason, "the walk ends at %d, should end at %d after %d calls", got[0], place,
-                      got[1]);
+    return CASE_WRONG(reason, "the pointer chase ends at %d, should end at %d after %d calls",
+                      got[0], place, got[1]);
 }
 
 static int check_copy(const memory_case *item, const unsigned char *output, size_t bytes,

@@ -289,7 +289,7 @@ static int check_stream(const quant_case *item, const uint32_t *output, size_t b
                         worker_text *reason) {
     const size_t words = bytes / sizeof *output;
     if (words == 0 || output[0] == 0 || output[0] > words)
-        return CASE_WRONG(reason, "the output has no line");
+        return CASE_WRONG(reason, "the output has no valid size");
     const size_t line = output[0], reads = (size_t)item->reads, writes = (size_t)item->writes;
     const size_t steps = (size_t)quant_case_stream_steps(item, (int)line);
     if (bytes != (1 + steps * writes * line) * sizeof *output)

@@ -42,7 +42,7 @@ static int read_files(compare_state *state, char **paths, size_t count) {
             return fail("the files describe more than ten devices");
     }
     if (state->table.column_count < 2)
-        return fail("one device alone has nothing to be compared with");
+        return fail("the files describe only one device, at least two are needed");
     return CLI_EXIT_OK;
 }
 
@@ -58,7 +58,7 @@ static int check_facts(const compare_state *state, int force) {
                 columns[item.column].file->name, item.other);
     }
     return refused == 0 ? CLI_EXIT_OK
-                        : fail("such figures do not mean the same; --force compares them");
+                        : fail("these results are not comparable; --force compares them anyway");
 }
 
 static int write_report(const compare_state *state, const compare_options *options) {
@@ -92,7 +92,7 @@ static int run_with(compare_state *state, const compare_options *options, char *
     if (compare_match(&state->table) != 0)
         return fail("out of memory");
     if (state->table.matched == 0)
-        return fail("no two devices have a row in common that is ok");
+        return fail("no case was measured successfully on two devices");
     return write_report(state, options);
 }
 
@@ -103,20 +103,19 @@ int compare_command(int argc, char **argv) {
         {"html", CLI_TEXT, &given.html, "FILE",
          "write a page with the rooflines of all devices, - for stdout", NULL, 0, 0},
         {"margin", CLI_NUMBER, &given.margin, "PERCENT",
-         "speeds that differ by no more are the same; 3 by default", NULL, 0, 100},
+         "speeds that differ by at most this much count as the same; 3 by default", NULL, 0, 100},
         {"force", CLI_FLAG, &given.force, NULL,
-         "compare also what differs in the library's version or in the pattern of the data", NULL,
-         0, 0},
+         "compare even if the library's version or the data pattern differs", NULL, 0, 0},
     };
     const cli_command command = {
         .name = command_name,
-        .summary = "put results of several devices side by side",
+        .summary = "compare the results of several devices",
         .arguments = "FILE FILE [FILE...]",
         .min_arguments = 1,
         .max_arguments = COMPARE_MAX_COLUMNS,
         CLI_OPTIONS(options),
-        .notes = "A file of several devices is a column for each. The verdicts are explained in "
-                 "docs/compare.md.",
+        .notes = "A file with several devices gets one column per device. docs/compare.md explains "
+                 "the verdicts.",
     };
     int first = 0;
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);

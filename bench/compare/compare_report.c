@@ -27,7 +27,8 @@ static const char *known(const char *text) {
 }
 
 static text_table *devices_table(const compare_table *all) {
-    text_table *const table = table_create("|device|measured|version|file|datasheet|others took");
+    text_table *const table =
+        table_create("|device|measured|version|file|datasheet|CPU used by others");
     for (size_t c = 0; c < all->column_count; c++) {
         const report_device *const column = &all->columns[c];
         const double others = results_get_number(column->file->environment, "others_of_run");
@@ -49,7 +50,7 @@ static text_table *devices_table(const compare_table *all) {
 }
 
 static text_table *facts_table(const compare_table *all) {
-    text_table *const table = table_create("unlike A, forced||A|");
+    text_table *const table = table_create("differs from A (--force)||A|");
     compare_difference item = {.next = 0};
     while (compare_next_difference(all, &item)) {
         table_cell(table, "%c", all->columns[item.column].label);
@@ -64,12 +65,12 @@ static text_table *facts_table(const compare_table *all) {
 static void note_text(const compare_cell *cell, char *text, size_t size) {
     text[0] = '\0';
     if (cell->row == NULL)
-        snprintf(text, size, "no such row");
+        snprintf(text, size, "not measured");
     else if (cell->repeats == 0)
         snprintf(text, size, "%s: %s", cell->row->status == RESULT_FAILED ? "failed" : "skipped",
                  known(cell->row->reason));
     else if (cell->other_work)
-        snprintf(text, size, "counts other work");
+        snprintf(text, size, "different amount of work");
     else
         report_note_text(cell->row, cell->share, text, size);
 }
@@ -154,8 +155,8 @@ static void write_tables(const compare_table *all, int is_page, FILE *file) {
         table_destroy(table);
     }
     fprintf(file,
-            "%sRatios: median over median, 95 %% interval of %d bootstrap resamples; speeds within "
-            "%.3g %% are the same.\n",
+            "%sRatios are ratios of medians with a 95 %% interval from %d bootstrap resamples; "
+            "speeds within %.3g %% count as the same.\n",
             is_page ? "<p>" : "", RATIO_RESAMPLES, 100 * all->margin);
 }
 

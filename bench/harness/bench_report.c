@@ -226,11 +226,11 @@ int bench_report_close(bench_report *report, const char *command, const char *pa
     if (!to_stdout)
         table_print(report->table, stdout);
     if (!to_stdout && busy > machine_busy_much)
-        printf("the machine was busy: others took %.0f %% of the processors' time\n", 100 * busy);
+        printf("the machine was busy: other processes used %.0f %% of the CPU time\n", 100 * busy);
     if (path != NULL && results_write(report->document, command, path) != 0)
         failed = 1;
     if (report->tandem_rows == 0) {
-        fprintf(stderr, "%s: nothing of Tandem was measured\n", command);
+        fprintf(stderr, "%s: no row of Tandem was measured\n", command);
         failed = 1;
     }
     table_destroy(report->table);

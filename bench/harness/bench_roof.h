@@ -12,7 +12,8 @@
 
 /* For the option table: the choices of --roof. */
 #define BENCH_ROOF_CHOICES "compute|memory|none"
-#define BENCH_ROOF_HELP "limits to measure beside each case: multiply-adds, reading"
+#define BENCH_ROOF_HELP                                                                            \
+    "hardware limits to measure with each case: multiply-adds (compute), reading (memory)"
 
 enum {
     MAX_ROOFS = 2,

@@ -120,7 +120,7 @@ static void begin_case(const bench_plan *plan, bench_contender *contender) {
     if (contender->missing != NULL)
         worker_text_set(&contender->reason, "%s", contender->missing);
     else if (is_over(plan))
-        worker_text_set(&contender->reason, "%s, it was not begun", bench_time_is_over);
+        worker_text_set(&contender->reason, "%s, the case was not started", bench_time_is_over);
     if (contender->reason.length > 0)
         contender->status = RESULT_SKIPPED;
 }
@@ -340,7 +340,7 @@ void bench_contenders_release(bench_contender *contenders, int count) {
         worker_text reason = {.length = 0};
         if (worker_is_alive(contenders[i].worker) &&
             worker_quit(contenders[i].worker, &reason) != WORKER_OK)
-            fprintf(stderr, "%s, when it was done: %s\n", contenders[i].impl, reason.text);
+            fprintf(stderr, "%s, when it was closed: %s\n", contenders[i].impl, reason.text);
         worker_stop(contenders[i].worker);
         contenders[i].worker = NULL;
         series_release(&contenders[i].series);

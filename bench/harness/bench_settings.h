@@ -21,8 +21,8 @@ typedef struct bench_settings {
 
 #define BENCH_QUICK_OPTION(target)                                                                 \
     {                                                                                              \
-        "quick", CLI_FLAG, target, NULL, "few samples: a check that all works, not a measurement", \
-            NULL, 0, 0                                                                             \
+        "quick", CLI_FLAG, target, NULL,                                                           \
+            "take few samples, to check that everything works; not a measurement", NULL, 0, 0      \
     }
 
 /* The rows of a suite's option table. */
@@ -32,7 +32,7 @@ typedef struct bench_settings {
          CLI_NUMBER,                                                                               \
          &(settings)->timeout_s,                                                                   \
          "SECONDS",                                                                                \
-         "who does not answer for so long has failed",                                             \
+         "a worker process that does not answer for this long has failed; 30 by default",          \
          NULL,                                                                                     \
          0.1,                                                                                      \
          3600},                                                                                    \
@@ -40,7 +40,7 @@ typedef struct bench_settings {
          CLI_NUMBER,                                                                               \
          &(settings)->budget_s,                                                                    \
          "SECONDS",                                                                                \
-         "skip what has not begun after so long; no end by default",                               \
+         "skip cases that have not begun after this time; no limit by default",                    \
          NULL,                                                                                     \
          0.001,                                                                                    \
          1e6},                                                                                     \
@@ -48,7 +48,7 @@ typedef struct bench_settings {
          CLI_NUMBER,                                                                               \
          &(settings)->patience_s,                                                                  \
          "SECONDS",                                                                                \
-         "sample a row for so long; 0.2 by default",                                               \
+         "sampling time of each row; 0.2 by default",                                              \
          NULL,                                                                                     \
          0.001,                                                                                    \
          1e4},                                                                                     \
@@ -56,7 +56,7 @@ typedef struct bench_settings {
                                                  CLI_COUNT,                                        \
                                                  &(settings)->samples,                             \
                                                  "N",                                              \
-                                                 "at most so many of each row; 10 by default",     \
+                                                 "most samples of each row; 10 by default",        \
                                                  NULL,                                             \
                                                  1,                                                \
                                                  100000},                                          \

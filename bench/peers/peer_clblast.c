@@ -115,9 +115,10 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
         return PEER_ANSWER(reply, WORKER_SKIP, "CLBlast has no %s with sums in f32",
                            gemm_types_name(own->item.types));
     if (own->item.prepacked)
-        return PEER_ANSWER(reply, WORKER_SKIP, "CLBlast packs in every call");
+        return PEER_ANSWER(reply, WORKER_SKIP, "CLBlast packs in every call, see --packing inside");
     if (gemm_case_copies(&own->item) > 1)
-        return PEER_ANSWER(reply, WORKER_SKIP, "CLBlast is measured with one B");
+        return PEER_ANSWER(reply, WORKER_SKIP,
+                           "CLBlast is measured only with one B, without --rotate");
     answer = open_device(own, request, reply);
     if (answer != WORKER_OK)
         return answer;

@@ -122,11 +122,11 @@ static worker_answer read_case(cuda_gemm *gemm, const char *request, worker_text
     if (answer != WORKER_OK)
         return answer;
     if (find_product(gemm->item.types) < 0)
-        return PEER_ANSWER(reply, WORKER_SKIP, "there is no product in %s",
+        return PEER_ANSWER(reply, WORKER_SKIP, "there is no GEMM in %s",
                            gemm_types_name(gemm->item.types));
-    return gemm->item.prepacked ? PEER_ANSWER(reply, WORKER_SKIP,
-                                              "nothing is packed in advance, see --packing inside")
-                                : WORKER_OK;
+    return gemm->item.prepacked
+               ? PEER_ANSWER(reply, WORKER_SKIP, "B is not packed in advance, see --packing inside")
+               : WORKER_OK;
 }
 
 /* Creates `count` copies of the host's operand on the GPU, each at a multiple of 256 bytes. */

@@ -220,11 +220,12 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     const gemm_case *const item = &own->gemm.item;
     /* quantized weights with a float A, and f32 that may be split */
     if (gemm_types_op(item->types) == TDM_OP_GEMM_WEIGHTS || gemm_types_allow_3xtf32(item->types))
-        return PEER_ANSWER(reply, WORKER_SKIP, "oneDNN has no product in %s",
+        return PEER_ANSWER(reply, WORKER_SKIP, "oneDNN has no GEMM in %s",
                            gemm_types_name(item->types));
     own->call = choose_call(item);
     if (own->call == NULL && gemm_case_copies(item) > 1)
-        return PEER_ANSWER(reply, WORKER_SKIP, "oneDNN's matmul is measured with one B");
+        return PEER_ANSWER(reply, WORKER_SKIP,
+                           "oneDNN's matmul is measured only with one B, without --rotate");
     const dnnl_status_t status = own->call == NULL ? prepare_matmul(own) : dnnl_success;
     if (status != dnnl_success)
         return PEER_ANSWER(reply, status == dnnl_unimplemented ? WORKER_SKIP : WORKER_FAIL,

@@ -20,10 +20,10 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     if (answer != WORKER_OK)
         return answer;
     if (gemm->item.types != GEMM_F32)
-        return PEER_ANSWER(reply, WORKER_SKIP, "OpenBLAS has no product in %s",
+        return PEER_ANSWER(reply, WORKER_SKIP, "OpenBLAS has no GEMM in %s",
                            gemm_types_name(gemm->item.types));
     if (gemm->item.prepacked)
-        return PEER_ANSWER(reply, WORKER_SKIP, "OpenBLAS has no packed operands in its interface");
+        return PEER_ANSWER(reply, WORKER_SKIP, "OpenBLAS has no interface for packed operands");
     worker_text variant = {.length = 0};
     worker_text_add(&variant, "%s %s%s", openblas_get_corename(),
                     gemm->item.m == 1 ? "sgemv" : "sgemm",

@@ -40,7 +40,7 @@ static int read_case(void *state, const char *request) {
 static const char *refusal(void) {
     return getenv("TANDEM_OPENCL_LIBRARY") == NULL
                ? NULL
-               : "TANDEM_OPENCL_LIBRARY names a driver that is not the loader's";
+               : "TANDEM_OPENCL_LIBRARY is set, but this peer uses the ICD loader";
 }
 
 static void release(void *state) {

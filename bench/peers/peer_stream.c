@@ -86,7 +86,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     stream_state *const own = state;
     if (memory_case_read(request, &own->item) != 0 ||
         !memory_operation_is_stream(own->item.operation)) {
-        worker_text_set(reply, "these are no loops of STREAM");
+        worker_text_set(reply, "the operation is not a loop of STREAM");
         return WORKER_SKIP;
     }
     own->count = own->item.bytes / sizeof(float);

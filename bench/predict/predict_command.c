@@ -50,7 +50,7 @@ static int check_input(const predict_state *state, const char *name) {
 /* ---- profiles -------------------------------------------------------------------------------- */
 
 static int refuse_sheet(const char *name) {
-    fprintf(stderr, "%s: there is no datasheet of '%s'; there are those of", command_name, name);
+    fprintf(stderr, "%s: there is no datasheet of '%s'; choose one of", command_name, name);
     for (size_t i = 0; datasheet_at(i) != NULL; i++)
         fprintf(stderr, "%s %s", i == 0 ? "" : ",", datasheet_at(i)->name);
     fprintf(stderr, "\n");
@@ -79,7 +79,7 @@ static int add_file(predict_state *state, const char *name) {
         return fail(error.text);
     state->count++;
     if (file->device_count > 1)
-        return fail("a profile of several devices is none: give a file of one device");
+        return fail("the file describes several devices, but a profile needs a file of one device");
     return predict_profile_read(file, profile, &error) == 0 ? CLI_EXIT_OK : fail(error.text);
 }
 
@@ -90,10 +90,10 @@ static int add_profiles(predict_state *state) {
     while (rest != NULL && code == CLI_EXIT_OK) {
         const size_t index = state->count;
         if (index == MAX_PROFILES)
-            return cli_refuse(command_name, "--profiles takes at most %d", MAX_PROFILES);
+            return cli_refuse(command_name, "--profiles takes at most %d names", MAX_PROFILES);
         char *const name = state->names[index];
         if (cli_next_word(&rest, ',', name, MAX_NAME) < 0)
-            return cli_refuse(command_name, "--profiles has an empty or too long name");
+            return cli_refuse(command_name, "--profiles contains an empty or too long name");
         code = strncmp(name, mark, sizeof mark - 1) == 0 ? add_sheet(state, name + sizeof mark - 1)
                                                          : add_file(state, name);
         state->profiles[index].bandwidth_scale = state->scale;
@@ -133,29 +133,29 @@ static int run_with(predict_state *state) {
 
 static cli_outcome parse(int argc, char **argv, predict_state *given) {
     const cli_option options[] = {
-        {"workload", CLI_CHOICE, &given->workload_name, "NAME", "what is predicted",
+        {"workload", CLI_CHOICE, &given->workload_name, "NAME", "workload to predict",
          "llama-3-8b-decode|llama-3-8b-prefill|bert-base|digits", 0, 0},
         {"profiles", CLI_TEXT, &given->list, "LIST",
-         "results files, and datasheets as datasheet:NAME, e.g. a.json,datasheet:RTX-4090", NULL, 0,
+         "results files, or datasheets as datasheet:NAME, e.g. a.json,datasheet:RTX-4090", NULL, 0,
          0},
         {"weights", CLI_CHOICE, &given->settings.weights, "DTYPE",
-         "type of the products with weights, as tandem bench gemm has it", gemm_types_choices, 0,
-         0},
-        {"batch", CLI_COUNT, &given->settings.batch, "N", "sequences at once", NULL, 1, 1e6},
-        {"context", CLI_COUNT, &given->settings.context, "N", "tokens of a sequence", NULL, 1, 1e7},
+         "data type of the GEMMs with weights, as in tandem bench gemm", gemm_types_choices, 0, 0},
+        {"batch", CLI_COUNT, &given->settings.batch, "N", "sequences in a batch", NULL, 1, 1e6},
+        {"context", CLI_COUNT, &given->settings.context, "N", "tokens per sequence", NULL, 1, 1e7},
         {"scale-bandwidth", CLI_NUMBER, &given->scale, "K",
-         "what if main memory were so many times as fast", NULL, 0.001, 1000},
+         "predict for main memory that is K times as fast", NULL, 0.001, 1000},
         {"launch", CLI_NUMBER, &given->launch_us, "US",
-         "what a launch costs on a device of a datasheet, which tells none; 0 by default", NULL, 0,
-         100000},
+         "time of a launch on datasheet devices, as datasheets do not state it; 0 by default", NULL,
+         0, 100000},
         CLI_JSON_OPTION(&given->json),
     };
     const cli_command command = {
         .name = command_name,
         .summary = "predict the time of a workload and what limits it",
         CLI_OPTIONS(options),
-        .notes = "What was not measured is refused (exit code 1). A datasheet gives a bound and no "
-                 "error. See docs/predict.md.",
+        .notes = "Operations unlike the measured ones are refused (exit code 1). A datasheet gives "
+                 "only a lower\n"
+                 "bound of the time, without an error. See docs/predict.md.",
     };
     return cli_parse(&command, argc, argv, NULL);
 }

@@ -88,7 +88,7 @@ static int read_memory(const results_file *file, predict_profile *profile, file_
         return file_fail(error, "out of memory");
     return count > 0 ? 0
                      : file_fail(error,
-                                 "%s has no rows of reading memory: run tandem report, or tandem "
+                                 "%s has no rows for reading memory: run tandem report, or tandem "
                                  "bench memory --operation sweep,read",
                                  file_printable(file->name).text);
 }
@@ -356,7 +356,7 @@ static int sheet_time(const predict_profile *profile, const predict_work *work,
                       predict_estimate *estimate, file_error *error) {
     *estimate = least_times(profile, work, profile->bandwidth_scale);
     if (isnan(estimate->compute_s))
-        return file_fail(error, "the datasheet of %s has no rate of %s", profile->name,
+        return file_fail(error, "the datasheet of %s has no rate for %s", profile->name,
                          work->dtype);
     estimate->seconds = estimate->launch_s + fmax(estimate->compute_s, estimate->memory_s);
     return 0;
@@ -368,15 +368,17 @@ static int check_range(const predict_profile *profile, const predict_class *meas
     const char *const unit = isnan(work->flops) ? "bytes" : "operations";
     if (amount > PREDICT_UPWARD * measured->most_work ||
         amount < PREDICT_DOWNWARD * measured->least_work)
-        return file_fail(error,
-                         "%s: %.3g %s of '%s' were not tested: its rows have %.3g to %.3g "
-                         "(up to %g times the largest and %g of the smallest are predicted)",
-                         profile->name, amount, unit, measured->key, measured->least_work,
-                         measured->most_work, PREDICT_UPWARD, PREDICT_DOWNWARD);
+        return file_fail(
+            error,
+            "%s: %.3g %s of '%s' are outside the measured range: its rows have %.3g to %.3g (up to "
+            "%g times the largest and %g of the smallest are predicted)",
+            profile->name, amount, unit, measured->key, measured->least_work, measured->most_work,
+            PREDICT_UPWARD, PREDICT_DOWNWARD);
     const double side = fmin(work->m, fmin(work->n, work->k));
     if (side < PREDICT_DOWNWARD * measured->least_side)
-        return file_fail(error, "%s: a side of %.0f was not tested: the smallest of '%s' is %.0f",
-                         profile->name, side, measured->key, measured->least_side);
+        return file_fail(
+            error, "%s: a side of %.0f is outside the measured range: the smallest of '%s' is %.0f",
+            profile->name, side, measured->key, measured->least_side);
     return 0;
 }
 
@@ -387,7 +389,7 @@ int predict_time(const predict_profile *profile, const predict_work *work,
     const predict_class *const measured = find_class(profile, work->key);
     const size_t own_rows = measured == NULL ? 0 : measured->rows;
     if (own_rows < PREDICT_LEAST_ROWS)
-        return file_fail(error, "%s has %zu rows of '%s', and %d are needed", profile->name,
+        return file_fail(error, "%s has %zu rows of '%s', but %d are needed", profile->name,
                          own_rows, work->key, PREDICT_LEAST_ROWS);
     if (check_range(profile, measured, work, error) != 0)
         return -1;

@@ -17,11 +17,12 @@ static int is_bound(const predict_run *run) {
 static void print_source(const predict_profile *profile, FILE *file) {
     if (profile->sheet != NULL)
         fprintf(file,
-                "  datasheet, nothing was measured: the least time that its figures allow, with "
-                "%.3g us a launch\n",
+                "  datasheet, not measured: lower bound of the time from its peak rates, with %.3g "
+                "us per launch\n",
                 1e6 * profile->launch_s);
     else
-        fprintf(file, "  measured, mean error %.1f %% of %zu rows, each predicted from others\n",
+        fprintf(file,
+                "  measured, mean error %.1f %% over %zu rows, each predicted from the others\n",
                 100 * profile->error, profile->compared);
 }
 
@@ -33,7 +34,7 @@ static const char *class_of(const predict_run *run, size_t index) {
 
 static void print_operations(const predict_run *run, FILE *file) {
     text_table *const table =
-        table_create("operation|class|>error|>count|>a call|>all|>compute|>memory|limited by");
+        table_create("operation|class|>error|>count|>per call|>total|>compute|>memory|limited by");
     for (size_t i = 0; i < run->workload->operation_count; i++) {
         const workload_operation *const source = &run->workload->operations[i];
         const predicted_operation *const item = &run->operations[i];
@@ -67,12 +68,12 @@ static void print_operations(const predict_run *run, FILE *file) {
 static void print_capacity(const predict_run *run, FILE *file) {
     fprintf(file, "memory: %.2f GB needed", run->needed_bytes / 1e9);
     if (isnan(run->usable_bytes))
-        fprintf(file, ", how much there is is not known\n");
+        fprintf(file, ", the device's memory is not known\n");
     else
         fprintf(file, " of %.2f GB usable: it %s\n", run->usable_bytes / 1e9,
                 run->needed_bytes <= run->usable_bytes
                     ? "fits"
-                    : "does not fit; the time is that of a device which had the room");
+                    : "does not fit; the time assumes a device with enough memory");
 }
 
 static void print_if_known(FILE *file, const char *format, double value) {
@@ -86,7 +87,7 @@ static void print_time(const predict_run *run, FILE *file) {
     for (int i = 0; i < PREDICT_LIMITERS; i++)
         all += run->shares[i];
     table_duration_text(run->seconds, pass, sizeof pass);
-    fprintf(file, "time of a pass: %s%s, limited by %s (", pass, is_bound(run) ? " at least" : "",
+    fprintf(file, "time per pass: %s%s, limited by %s (", pass, is_bound(run) ? " at least" : "",
             predict_limiter_name(run->limiter));
     for (int i = 0; i < PREDICT_LIMITERS; i++)
         fprintf(file, "%s%s %.0f %%", i == 0 ? "" : ", ", predict_limiter_name((predict_limiter)i),
@@ -99,10 +100,10 @@ static void print_totals(const predict_run *run, FILE *file) {
     print_if_known(
         file, is_bound(run) ? "tokens: at most %.1f per second\n" : "tokens: %.1f per second\n",
         run->tokens_per_s);
-    print_if_known(file, "bound of memory: %.1f tokens per second\n", run->decode_bound);
+    print_if_known(file, "limit by memory bandwidth: %.1f tokens per second\n", run->decode_bound);
     if (isfinite(run->joules)) {
-        fprintf(file, "energy: %.4g J a pass", run->joules);
-        print_if_known(file, ", %.3g J a token", run->joules / run->workload->tokens);
+        fprintf(file, "energy: %.4g J per pass", run->joules);
+        print_if_known(file, ", %.3g J per token", run->joules / run->workload->tokens);
         fprintf(file, ", at %.4g W\n", run->joules / run->seconds);
     }
 }
@@ -123,7 +124,7 @@ void predict_print(const predict_run *runs, size_t count, FILE *file) {
         print_run(&runs[i], file);
     if (count < 2)
         return;
-    text_table *const table = table_create("profile|known from|>a pass|>speed");
+    text_table *const table = table_create("profile|source|>per pass|>speed");
     for (size_t i = 0; i < count; i++) {
         table_cell(table, "%s", runs[i].profile->name);
         table_cell(table, "%s", is_bound(&runs[i]) ? "datasheet" : "measured");

@@ -44,7 +44,7 @@ static const operation_row bert_base[] = {
     WEIGHTS("queries, keys, values", 12, BC(1), 2304, 768),
     PRODUCT("scores", 12, B(12), C(1), C(1), N(64), "f32"),
     PRODUCT("weighted values", 12, B(12), C(1), N(64), C(1), "f32"),
-    WEIGHTS("output of attention", 12, BC(1), 768, 768),
+    WEIGHTS("attention output", 12, BC(1), 768, 768),
     WEIGHTS("up", 12, BC(1), 3072, 768),
     WEIGHTS("down", 12, BC(1), 768, 3072),
     STREAM("softmax", 12, BCC(48), BCC(48), 0),
@@ -66,7 +66,7 @@ static const operation_row digits[] = {
  */
 static const operation_row llama_decode[] = {
     WEIGHTS("queries, keys, values", 32, B(1), 6144, 4096),
-    WEIGHTS("output of attention", 32, B(1), 4096, 4096),
+    WEIGHTS("attention output", 32, B(1), 4096, 4096),
     WEIGHTS("gate and up", 32, B(1), 28672, 4096),
     WEIGHTS("down", 32, B(1), 4096, 14336),
     WEIGHTS("vocabulary", 1, B(1), 128256, 4096),
@@ -80,7 +80,7 @@ static const operation_row llama_prefill[] = {
     WEIGHTS("queries, keys, values", 32, BC(1), 6144, 4096),
     PRODUCT("scores", 32, B(32), C(1), C(1), N(128), "f16"),
     PRODUCT("weighted values", 32, B(32), C(1), N(128), C(1), "f16"),
-    WEIGHTS("output of attention", 32, BC(1), 4096, 4096),
+    WEIGHTS("attention output", 32, BC(1), 4096, 4096),
     WEIGHTS("gate and up", 32, BC(1), 28672, 4096),
     WEIGHTS("down", 32, BC(1), 4096, 14336),
     WEIGHTS("vocabulary", 1, B(1), 128256, 4096),
@@ -100,9 +100,9 @@ static const struct {
     size_t count;
 } rows[] = {
 #define OPERATIONS(list) list, sizeof list / sizeof list[0]
-    {"llama-3-8b-decode", "Llama 3 8B, a token for each sequence", 1, 1024, "f16", B(1), BC(131072),
-     128256.0 * 4096 * 2, OPERATIONS(llama_decode)},
-    {"llama-3-8b-prefill", "Llama 3 8B, reading a prompt", 1, 512, "f16", BC(1), BC(131072),
+    {"llama-3-8b-decode", "Llama 3 8B, decoding one token per sequence", 1, 1024, "f16", B(1),
+     BC(131072), 128256.0 * 4096 * 2, OPERATIONS(llama_decode)},
+    {"llama-3-8b-prefill", "Llama 3 8B, prefill of the prompt", 1, 512, "f16", BC(1), BC(131072),
      128256.0 * 4096 * 2, OPERATIONS(llama_prefill)},
     {"bert-base", "BERT base", 1, 128, "f32", BC(1), N(0), 30522.0 * 768 * 4,
      OPERATIONS(bert_base)},
@@ -188,7 +188,7 @@ int predict_workload_make(const char *name, const workload_settings *settings,
     const char *const weights = settings->weights != NULL ? settings->weights : rows[at].weights;
     const gemm_types types = gemm_types_find(weights);
     if (types == GEMM_NO_TYPES)
-        return file_fail(error, "the dtype '%s' is none of %s", file_printable(weights).text,
+        return file_fail(error, "the dtype '%s' is not one of %s", file_printable(weights).text,
                          gemm_types_choices);
     *workload = (predict_workload){
         .batch = (double)(settings->batch > 0 ? settings->batch : rows[at].batch),

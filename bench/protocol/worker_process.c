@@ -226,7 +226,7 @@ static int read_reply(worker_process *worker, double timeout_s, worker_text *rep
         if (worker->line_length > 0 && worker->line[worker->line_length - 1] == '\n')
             break;
         if (worker->line_length == sizeof worker->line)
-            return give_up(worker, "the reply is longer than a line may be", reply), -1;
+            return give_up(worker, "the reply exceeds the maximum line length", reply), -1;
     }
     worker->line[worker->line_length - 1] = '\0';
     show_messages(worker);
@@ -256,7 +256,7 @@ static worker_answer ask(worker_process *worker, const char *request, double tim
         worker_text_set(reply, "%s", *rest);
         return (worker_answer)answer;
     }
-    return give_up(worker, "the worker's reply is none of the protocol", reply);
+    return give_up(worker, "the worker's reply does not follow the protocol", reply);
 }
 
 static int check_greeting(worker_process *worker, double timeout_s, worker_text *greeting) {
@@ -264,7 +264,7 @@ static int check_greeting(worker_process *worker, double timeout_s, worker_text 
         return -1;
     if (strncmp(worker->line, "ready ", 6) != 0 ||
         worker_field_integer(worker->line, "protocol", -1) != WORKER_PROTOCOL) {
-        give_up(worker, "the program is no worker of this version", greeting);
+        give_up(worker, "the program is not a worker of this version", greeting);
         return -1;
     }
     worker_text_set(greeting, "%s", worker->line + 6);
@@ -319,7 +319,8 @@ worker_answer worker_run(worker_process *worker, int64_t samples, int64_t calls,
     worker_field_add(&request, "wait", wait_each ? "each" : "last");
     const worker_answer answer = ask(worker, request.text, timeout_s, &rest, reply);
     if (answer == WORKER_OK && parse_seconds(rest, samples, seconds) != 0)
-        return give_up(worker, "the worker's times are not the numbers asked for", reply);
+        return give_up(worker, "the worker did not return the requested number of valid times",
+                       reply);
     return answer;
 }
 
@@ -344,7 +345,7 @@ worker_answer worker_result(worker_process *worker, double timeout_s, const void
      * is checked.
      */
     if (length < 0 || fstat(worker->output, &file) != 0 || file.st_size < length)
-        return give_up(worker, "the shared file is shorter than the worker says", reply);
+        return give_up(worker, "the shared file is shorter than the worker reported", reply);
     unmap_output(worker);
     if (length == 0)
         return WORKER_OK;

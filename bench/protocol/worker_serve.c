@@ -120,7 +120,7 @@ static void serve_request(const worker_implementation *implementation, void *sta
         answer = implementation->describe(state, request, &reply);
         *prepared = answer == WORKER_OK;
     } else if (!*prepared) {
-        worker_text_set(&reply, "there is no case to do this with");
+        worker_text_set(&reply, "the request needs a case first");
     } else if (strncmp(request, "run ", 4) == 0) {
         serve_run(implementation, state, request, replies);
         return;

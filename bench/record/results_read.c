@@ -69,7 +69,7 @@ static int read_status(const cJSON *json, const json_place *place, results_row *
     row->status = (result_status)status;
     row->verified = cJSON_IsTrue(verified);
     if (row->status == RESULT_OK && cJSON_IsFalse(verified))
-        return json_fail(place, error, "the row is ok although its output was wrong");
+        return json_fail(place, error, "the row's status is ok, but its output was wrong");
     return 0;
 }
 
@@ -82,14 +82,15 @@ static int read_samples(const cJSON *json, const json_place *place, results_row 
     if (row->status != RESULT_OK)
         return 0;
     if (count == 0)
-        return json_fail(place, error, "the row is ok, but \"raw_s\" has no samples");
+        return json_fail(place, error, "the row's status is ok, but \"raw_s\" has no samples");
     row->raw_s = malloc((size_t)count * sizeof *row->raw_s);
     if (row->raw_s == NULL)
         return json_fail(place, error, "out of memory");
     const cJSON *item;
     cJSON_ArrayForEach(item, raw) {
         if (!cJSON_IsNumber(item) || !(item->valuedouble > 0))
-            return json_fail(place, error, "sample %zu of \"raw_s\" is no time", row->samples + 1);
+            return json_fail(place, error, "sample %zu of \"raw_s\" is not a positive number",
+                             row->samples + 1);
         row->raw_s[row->samples++] = item->valuedouble;
     }
     row->median_s = summarize_samples(row->raw_s, row->samples).median;
@@ -194,7 +195,7 @@ static int read_rows(results_file *file, const json_place *place, file_error *er
     const cJSON *const list = cJSON_GetObjectItemCaseSensitive(file->json, "results");
     if (!cJSON_IsArray(list))
         return json_fail(place, error, "member \"results\" is %s",
-                         list == NULL ? "missing" : "no list");
+                         list == NULL ? "missing" : "not a list");
     const int count = cJSON_GetArraySize(list);
     if (count > MAX_ROWS)
         return json_fail(place, error, "it has more than %d rows", MAX_ROWS);
@@ -214,7 +215,7 @@ static int read_document(results_file *file, file_error *error) {
     const json_place place = {file->path, NULL};
     const cJSON *const json = file->json;
     if (!is_plain(json))
-        return json_fail(&place, error, "a text in it has a control character");
+        return json_fail(&place, error, "a string in it contains a control character");
     if (json_get_text(json, "schema", &place, &file->schema, error) != 0)
         return -1;
     if (!is_known_schema(file->schema))

@@ -55,13 +55,13 @@ static const struct line_kind {
     {"arithmetic, f16", "compute", "f16", "GFLOP/s", 0, rate_of},
     {"arithmetic, bf16", "compute", "bf16", "GFLOP/s", 0, rate_of},
     {"arithmetic, s8", "compute", "s8", "GOP/s", 0, rate_of},
-    {"products, f32", "gemm", "f32", "GFLOP/s", 0, rate_of},
-    {"products, f16", "gemm", "f16", "GFLOP/s", 0, rate_of},
-    {"products, bf16", "gemm", "bf16", "GFLOP/s", 0, rate_of},
-    {"products, s8", "gemm", "s8", "GOP/s", 0, rate_of},
-    {"products, u8s8", "gemm", "u8s8", "GOP/s", 0, rate_of},
-    {"products, w8", "gemm", "w8", "GFLOP/s", 0, rate_of},
-    {"products, w4", "gemm", "w4", "GFLOP/s", 0, rate_of},
+    {"GEMM, f32", "gemm", "f32", "GFLOP/s", 0, rate_of},
+    {"GEMM, f16", "gemm", "f16", "GFLOP/s", 0, rate_of},
+    {"GEMM, bf16", "gemm", "bf16", "GFLOP/s", 0, rate_of},
+    {"GEMM, s8", "gemm", "s8", "GOP/s", 0, rate_of},
+    {"GEMM, u8s8", "gemm", "u8s8", "GOP/s", 0, rate_of},
+    {"GEMM, w8", "gemm", "w8", "GFLOP/s", 0, rate_of},
+    {"GEMM, w4", "gemm", "w4", "GFLOP/s", 0, rate_of},
     {"launch, pipelined", "launch", "kernel", "us", 1, launch_of},
     {"from the host, pinned", "memory", "upload ", "GB/s", 0, link_of},
 };
@@ -118,7 +118,7 @@ double best_line_ratio(const best_line *line, size_t device) {
 text_table *best_lines_table(const report_device *devices, size_t count) {
     best_line lines[BEST_MAX_LINES];
     const size_t found = best_lines_find(devices, count, lines);
-    text_table *const table = report_table_create("at best", devices, count, "");
+    text_table *const table = report_table_create("measured peak", devices, count, "");
     char text[80];
     for (size_t i = 0; i < found; i++) {
         table_cell(table, "%s", lines[i].what);

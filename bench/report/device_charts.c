@@ -24,9 +24,9 @@ int charts_write_memory(FILE *file, const report_device *device) {
     static const char sweep[] = "sweep read ";
     chart_plot chart = {
         .title = "Speed by working set",
-        .description = "How fast the device works through a block again and again, by the size of "
-                       "the block. Each fall is a cache that the block has outgrown.",
-        .x_label = "bytes of the working set",
+        .description = "Bandwidth of repeated passes over a block, by the size of the block. At "
+                       "each drop the block no longer fits in a cache.",
+        .x_label = "working set in bytes",
         .y_label = "GB/s",
         .x_is_bytes = 1,
     };
@@ -111,7 +111,7 @@ static void add_device(chart_plot *chart, const report_device *device, const pre
     const char label[] = {device->label, device->label == 0 ? '\0' : ' ', '\0'};
     const double sheet_gbs =
         device->sheet == NULL ? NAN : device->sheet->values[DATASHEET_DRAM_GBS];
-    snprintf(name, sizeof name, "%s%s of the datasheet", label, kind->name);
+    snprintf(name, sizeof name, "%s%s datasheet", label, kind->name);
     add_roof(chart, name, CHART_DASHED, style, sheet_gbs,
              datasheet_peak_gflops(device->sheet, kind->name));
     snprintf(name, sizeof name, "%s%s measured", label, kind->name);
@@ -125,9 +125,9 @@ static int write_roofline(FILE *file, const report_device *devices, size_t count
     int is_measured = 0;
     chart_plot chart = {
         .title = kind->title,
-        .description = "Slopes are memory, level lines arithmetic. Solid lines and points were "
-                       "measured, dashed lines are what datasheets promise.",
-        .x_label = "operations for each byte",
+        .description = "Slopes show memory bandwidth, level lines peak arithmetic. Solid lines and "
+                       "points are measured, dashed lines are from datasheets.",
+        .x_label = "operations per byte",
         .y_label = kind->unit,
     };
     for (size_t d = 0; d < count; d++) {

@@ -161,11 +161,11 @@ static int run_suites(report_run *run) {
             run_suite(run, &report_suites[i]);
     progress_clear();
     if (run->missing > 0)
-        fprintf(stderr, "%s: rows without time: %d; --seconds gives more\n", command_name,
+        fprintf(stderr, "%s: rows skipped for lack of time: %d; increase --seconds\n", command_name,
                 run->missing);
     if (run->root != NULL)
         return CLI_EXIT_OK;
-    fprintf(stderr, "%s: no suite gave a result\n", command_name);
+    fprintf(stderr, "%s: no suite produced results\n", command_name);
     return CLI_EXIT_FAILED;
 }
 
@@ -290,33 +290,34 @@ int report_command(int argc, char **argv) {
     list_suites(suites, sizeof suites);
     const cli_option options[] = {
         CLI_DEVICE_OPTION(&given.device),
-        {"suite", CLI_CHOICES, &given.suites, "LIST", "some of the suites; all by default", suites,
-         0, 0},
+        {"suite", CLI_CHOICES, &given.suites, "LIST", "suites to run; all by default", suites, 0,
+         0},
         {"from", CLI_TEXT, &given.from, "FILE",
-         "measure nothing: the page of this results file, of the device that --device names", NULL,
+         "measure nothing: write the page of this results file, for the device of --device", NULL,
          0, 0},
         {"json", CLI_TEXT, &given.json, "FILE",
-         "the results, - for stdout; tandem-report.json by default", NULL, 0, 0},
+         "results file, - for stdout; tandem-report.json by default", NULL, 0, 0},
         {"html", CLI_TEXT, &given.html, "FILE",
-         "the page, - for stdout; tandem-report.html by default", NULL, 0, 0},
+         "HTML page, - for stdout; tandem-report.html by default", NULL, 0, 0},
         {"seconds", CLI_NUMBER, &given.budget_s, "SECONDS",
-         "what the suites may take together; 300 by default, 55 of --quick", NULL, 1, 1e6},
+         "time limit of all suites together; 300 by default, 55 with --quick", NULL, 1, 1e6},
         BENCH_QUICK_OPTION(&given.quick),
     };
     const cli_command command = {
         .name = command_name,
-        .summary = "measure a device from all sides: one results file and one page",
+        .summary = "measure a device with all suites: one results file and one HTML page",
         CLI_OPTIONS(options),
-        .notes = "The suites are those of tandem bench; where one fails the others go on. Rows "
-                 "that there was no time for say so.",
+        .notes = "The suites are those of tandem bench; if one fails, the others continue. Rows "
+                 "skipped for lack\n"
+                 "of time are marked.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)
         return cli_exit_code(outcome);
     if (given.from != NULL &&
         (given.suites != NULL || given.json != NULL || given.budget_s > 0 || given.quick))
-        return cli_refuse(command_name, "--from measures nothing: --suite, --json, --seconds and "
-                                        "--quick do not go with it");
+        return cli_refuse(command_name, "--from measures nothing: it cannot be combined with "
+                                        "--suite, --json, --seconds or --quick");
     if (given.from == NULL && given.json == NULL)
         given.json = "tandem-report.json";
     int code =

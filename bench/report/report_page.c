@@ -33,7 +33,7 @@ static void write_head(FILE *file, const report_device *device) {
                 known(results_get_text(results->library, "version")),
                 known(results_get_text(results->library, "commit")), known(results->created));
     if (results->device_count > 1)
-        html_format(file, " The file has %zu devices: --device chooses one.",
+        html_format(file, " The file has %zu devices: --device selects one.",
                     results->device_count);
     fputs("</p>\n", file);
 }
@@ -69,10 +69,11 @@ static void write_counts(FILE *file, const report_device *device) {
     }
     const double others = results_get_number(results->environment, "others_of_run");
     fputs("<p>", file);
-    html_format(file, "Rows: %zu, verified: %zu, noisy: %zu, without time: %zu, failed: %zu.", rows,
-                verified, noisy, late, failed);
+    html_format(file,
+                "Rows: %zu, verified: %zu, noisy: %zu, skipped for lack of time: %zu, failed: %zu.",
+                rows, verified, noisy, late, failed);
     if (others > machine_busy_much)
-        html_format(file, " The machine was busy: others took %.0f %% of the processors' time.",
+        html_format(file, " The machine was busy: other processes used %.0f %% of the CPU time.",
                     100 * others);
     fputs("</p>\n", file);
 }
@@ -90,11 +91,11 @@ static void write_section(FILE *file, const char *heading, text_table *table) {
 
 static void write_best(FILE *file, const report_device *device) {
     const datasheet *const sheet = device->sheet;
-    write_section(file, "At best", best_lines_table(device, 1));
+    write_section(file, "Measured peaks", best_lines_table(device, 1));
     if (sheet == NULL)
         return;
     fputs("<p>", file);
-    html_format(file, "Shares are of the datasheet: %s, %s, %.4g GB/s (%s).", sheet->name,
+    html_format(file, "Percentages are of the datasheet: %s, %s, %.4g GB/s (%s).", sheet->name,
                 sheet->memory_type, sheet->values[DATASHEET_DRAM_GBS], sheet->source);
     fputs("</p>\n", file);
 }
@@ -168,14 +169,14 @@ static void name_text(const results_row *row, char text[MAX_TEXT]) {
     if (same_text(row->packing, "prepacked"))
         text_append(text, MAX_TEXT, ", ", "prepacked");
     if (same_text(row->mode, "waited"))
-        text_append(text, MAX_TEXT, ", ", "waited for");
+        text_append(text, MAX_TEXT, ", ", "waited");
 }
 
 /* Writes the note, and the ratios that the row was measured for. */
 static void note_text(const results_row *row, double share, char text[MAX_TEXT]) {
     static const char *const keys[] = {"of_peak", "of_read", "reserved_over_bound"};
-    static const char *const names[] = {"of the measured peak", "of reading",
-                                        "of the least memory reserved"};
+    static const char *const names[] = {"of the measured peak", "of the read rate",
+                                        "times the lower bound of reserved memory"};
     report_note_text(row, share, text, MAX_TEXT);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (metric(row, keys[i]) > 0)
@@ -206,7 +207,7 @@ static void write_suite(FILE *file, const report_device *device, const char *sui
     char headings[MAX_TEXT] = "case|>time|>rate";
     const size_t peer_count = find_peers(device, suite, peers);
     for (size_t p = 0; p < peer_count; p++)
-        text_append(headings, sizeof headings, "|", ">to %s", peers[p]);
+        text_append(headings, sizeof headings, "|", ">vs. %s", peers[p]);
     text_append(headings, sizeof headings, "|", "kernel|note");
     text_table *const table = table_create(headings);
     for (size_t i = 0; i < results->row_count; i++)
@@ -267,8 +268,10 @@ int report_page_write(FILE *file, const void *data) {
         charts_write_memory(file, device) != 0 || charts_write_rooflines(file, device, 1) != 0;
     write_suites(file, device);
     write_facts(file, device);
-    fputs("<p>Figures are medians. \"to\" is Tandem's speed as a multiple of another's.</p>\n"
-          "</body>\n</html>\n",
+    fputs("<p>Figures are medians. \"vs.\" is Tandem's speed as a multiple of another "
+          "library's.</p>\n"
+          "</body>\n"
+          "</html>\n",
           file);
     return failed ? -1 : 0;
 }

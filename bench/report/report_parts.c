@@ -86,7 +86,7 @@ void report_case_text(const results_row *row, char *text, size_t size) {
 void report_note_text(const results_row *row, double share, char *text, size_t size) {
     text[0] = '\0';
     if (share > 1)
-        text_append(text, size, ", ", "%s", "above its datasheet");
+        text_append(text, size, ", ", "%s", "above the datasheet's peak");
     if (results_row_is_noisy(row))
         text_append(text, size, ", ", "%s", "noisy");
     if (row->note != NULL && strstr(row->note, "noisy") == NULL)
@@ -142,9 +142,9 @@ int report_check_outputs(const char *command, const char *json, const char *html
                          const char *const *inputs, size_t count) {
     const char *const outputs[] = {json, html};
     if (results_is_stdout(json) && results_is_stdout(html))
-        return cli_refuse(command, "--json and --html are both '-': stdout takes one of them");
+        return cli_refuse(command, "--json and --html are both '-': stdout can take only one");
     if (json != NULL && html != NULL && results_would_replace(json, html))
-        return cli_refuse(command, "--json and --html are one file, '%s'", json);
+        return cli_refuse(command, "--json and --html name the same file, '%s'", json);
     for (int o = 0; o < 2; o++) {
         for (size_t i = 0; outputs[o] != NULL && i < count; i++)
             if (results_would_replace(outputs[o], inputs[i]))

@@ -57,15 +57,15 @@ int bench_compute_command(int argc, char **argv) {
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
-        {"dtype", CLI_CHOICES, &given.dtypes, "LIST", "multiply-adds; of s8 dot products",
-         "f32|f16|bf16|s8", 0, 0},
+        {"dtype", CLI_CHOICES, &given.dtypes, "LIST",
+         "data types of the multiply-adds; s8 measures dot products", "f32|f16|bf16|s8", 0, 0},
         {"steps", CLI_COUNT, &given.steps, "N", "steps of a chain of fma or dot; 4096 by default",
          NULL, 1, 60000},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = "tandem bench compute",
-        .summary = "the device's limit of arithmetic, verified",
+        .summary = "the device's peak arithmetic rates, verified",
         CLI_OPTIONS(options),
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

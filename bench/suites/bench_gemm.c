@@ -84,10 +84,10 @@ static int check_shapes(const gemm_options *options) {
     if (options->shapes != NULL && options->sets != NULL)
         return cli_refuse(options->command, "give --set or --shapes, not both");
     if (options->rows != NULL && options->sets == NULL)
-        return cli_refuse(options->command, "--m is for the shapes of --set");
+        return cli_refuse(options->command, "--m needs the shapes of --set");
     gemm_set any = {.name = ""};
     if (options->rows != NULL && gemm_set_take_rows(&any, options->rows) != 0)
-        return cli_refuse(options->command, "--m does not take '%s': numbers of rows",
+        return cli_refuse(options->command, "--m does not take '%s': give numbers of rows",
                           options->rows);
     return CLI_EXIT_OK;
 }
@@ -100,7 +100,7 @@ static int is_gemm(const tdm_variant *variant) {
 /* Checks the name of a kernel variant, and the launch-time parameters that may follow it. */
 static int check_variant(const gemm_options *options) {
     tdm_choice choice;
-    char reason[TDM_TUNING_REASON] = "it is of another operation";
+    char reason[TDM_TUNING_REASON] = "the variant is for another operation";
     if (options->variant == NULL ||
         (tdm_choice_read(options->variant, &choice, reason) == TDM_TUNING_OK &&
          is_gemm(choice.variant)))
@@ -202,7 +202,7 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
     const gemm_case_epilogue *const epilogue = &item->epilogue;
     if (gemm_types_requantized(item->types) &&
         (epilogue->residual || epilogue->activation > TDM_ACT_RELU)) {
-        worker_text_set(reason, "requantized sums take bias and relu alone");
+        worker_text_set(reason, "requantized sums support only bias and relu");
         return 0;
     }
     if (f32->contender != NULL) {
@@ -215,7 +215,7 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
             .verify = gemm_oracle_check,
             .user = &f32->oracle,
         };
-        f32->contender->missing = item->types == GEMM_F32 ? "the case itself is in f32" : NULL;
+        f32->contender->missing = item->types == GEMM_F32 ? "the case is already in f32" : NULL;
         f32->contender->task = &f32->task;
         f32->contender->row = &f32->row;
         if (!take_data(run, &f32->oracle, &f32->item, reason))
@@ -374,18 +374,19 @@ enum {
  */
 static size_t add_shared_options(cli_option *options, size_t count, gemm_options *given) {
     const cli_option shared[] = {
-        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, where it differs, D",
+        {"dtype", CLI_CHOICES, &given->dtypes, "LIST", "types of A, B and, if different, D",
          gemm_types_choices, 0, 0},
-        {"packing", CLI_CHOICES, &given->packings, "LIST", "B packed in every call, or once before",
-         "inside|prepacked", 0, 0},
-        {"vs", CLI_CHOICES, &given->peers, "LIST", "libraries to compare with, Tandem's own f32",
+        {"packing", CLI_CHOICES, &given->packings, "LIST",
+         "pack B in every call (inside) or once in advance (prepacked)", "inside|prepacked", 0, 0},
+        {"vs", CLI_CHOICES, &given->peers, "LIST",
+         "libraries to compare with; tandem-f32 is Tandem's own f32 GEMM",
          BENCH_GEMM_PEERS "|tandem-f32", 0, 0},
         {"roof", CLI_CHOICES, &given->roofs, "LIST", BENCH_ROOF_HELP, BENCH_ROOF_CHOICES, 0, 0},
         {"epilogue", CLI_CHOICES, &given->epilogue, "LIST",
-         "what the store of D does beside; sums of s8 and u8s8 become bytes",
+         "operations fused into the store of D; sums of s8 and u8s8 are requantized to bytes",
          "bias|residual|relu|gelu|gelu_tanh|silu", 0, 0},
         {"rotate", CLI_BYTES, &given->rotate, "BYTES",
-         "call after call another copy of B, so many bytes of copies", NULL, 1, 1e12},
+         "use another copy of B in every call, with BYTES of copies in total", NULL, 1, 1e12},
         {"variant", CLI_TEXT, &given->variant, "NAME[:...]", "force this kernel variant of Tandem",
          NULL, 0, 0},
         BENCH_SETTINGS_OPTIONS(&given->settings),
@@ -395,10 +396,10 @@ static size_t add_shared_options(cli_option *options, size_t count, gemm_options
 }
 
 #define GEMM_NOTES                                                                                 \
-    "'tandem is 1.20x' means 1.20 times as fast as that row. Roofs are rows of their own:\n"       \
-    "multiply-adds (compute), reading as many bytes as B has (memory).\n"                          \
-    "Types: w8 and w4 are weights of 8 and 4 bits, f16 before them the type of A and D; a8 says\n" \
-    "that rows of A become s8 in the call. docs/benchmarks.md has a table of all."
+    "'tandem is 1.20x' means that Tandem is 1.20 times as fast as that row. --roof limits have\n"  \
+    "rows of their own: multiply-adds (compute) and reading as many bytes as B has (memory).\n"    \
+    "Types: w8 and w4 are 8-bit and 4-bit weights; f16 in front of them is the type of A and D;\n" \
+    "a8 means that the call quantizes rows of A to s8. docs/benchmarks.md lists all types."
 
 int bench_gemm_command(int argc, char **argv) {
     static char notes[4096];
@@ -412,16 +413,16 @@ int bench_gemm_command(int argc, char **argv) {
     cli_option options[MAX_OPTIONS] = {
         {"set", CLI_CHOICES, &given.sets, "LIST", "shapes, layout and packing of a workload",
          gemm_set_choices, 0, 0},
-        {"m", CLI_TEXT, &given.rows, "LIST", "these M in place of those that a set has", NULL, 0,
-         0},
+        {"m", CLI_TEXT, &given.rows, "LIST", "values of M to use instead of the set's", NULL, 0, 0},
         {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...",
-         "D is MxN; 512, 1024 and 2048 cubed by default", NULL, 0, 0},
+         "problem sizes, D is MxN; 512, 1024 and 2048 cubed by default", NULL, 0, 0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
-         "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},
+         "A and B as stored (n) or transposed (t); nn, or the set's layout, by default",
+         "nn|nt|tn|tt", 0, 0},
     };
     const cli_command command = {
         .name = given.command,
-        .summary = "speed of matrix multiplication, verified, side by side",
+        .summary = "speed of matrix multiplication, verified and compared with other libraries",
         .options = options,
         .option_count = add_shared_options(options, 4, &given),
         .notes = notes,
@@ -441,13 +442,14 @@ int bench_gemv_command(int argc, char **argv) {
     };
     cli_option options[MAX_OPTIONS] = {
         {"shapes", CLI_TEXT, &given.shapes, "1xNxK,...",
-         "NxK 4096x4096, 11008x4096 and the layers of Llama 8B by default", NULL, 0, 0},
-        {"layout", CLI_CHOICES, &given.layouts, "LIST", "weights as KxN or as NxK (the default)",
-         "nn|nt", 0, 0},
+         "problem sizes; NxK is 4096x4096, 11008x4096 and the layers of Llama 8B by default", NULL,
+         0, 0},
+        {"layout", CLI_CHOICES, &given.layouts, "LIST",
+         "weights stored as KxN (nn) or NxK (nt, the default)", "nn|nt", 0, 0},
     };
     const cli_command command = {
         .name = given.command,
-        .summary = "speed of a vector times weights, verified, side by side",
+        .summary = "speed of a vector times weights, verified and compared with other libraries",
         .options = options,
         .option_count = add_shared_options(options, 2, &given),
         .notes = GEMM_NOTES,

@@ -135,18 +135,21 @@ int bench_launch_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "a kernel beside the bare driver, a replayed list of kernels, tdm_gemm beside its plan",
+         "a kernel compared with the bare driver, a replayed list of kernels, tdm_gemm compared "
+         "with its plan",
          "kernel|list|gemm", 0, 0},
-        {"mode", CLI_CHOICES, &given.modes, "LIST", "many calls and one wait, or a wait after each",
-         "pipelined|waited", 0, 0},
+        {"mode", CLI_CHOICES, &given.modes, "LIST",
+         "wait once after many calls (pipelined) or after each call (waited)", "pipelined|waited",
+         0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = "tandem bench launch",
-        .summary = "what a call of the library costs beyond the launch",
+        .summary = "overhead of a library call beyond the launch",
         CLI_OPTIONS(options),
-        .notes = "metrics: extra_s is what Tandem's call takes beyond the reference_s of the\n"
-                 "bare launch, or of the plan that tdm_gemm looks up.",
+        .notes = "metrics: extra_s is the time of Tandem's call beyond reference_s, the time of "
+                 "the bare launch\n"
+                 "or of the plan that tdm_gemm looks up.",
     };
     launch_run run = {.suite = {.command = command.name, .settings = &given.settings},
                       .gemm = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8, .way = GEMM_BY_CALL},

@@ -238,19 +238,20 @@ int bench_memory_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "kernels of the device, copies within it, to it and from it; all by default",
+         "memory kernels, and copies within, to and from the device; all by default",
          MEMORY_OPERATION_CHOICES, 0, 0},
         {"bytes", CLI_BYTES, &given.bytes, "N",
          "size of an array, e.g. 256M; four times the largest cache by default", NULL, 1, 1e12},
-        {"host", CLI_CHOICES, &given.places, "LIST", "the host's memory of copies",
+        {"host", CLI_CHOICES, &given.places, "LIST", "kind of host memory for copies",
          "pinned|pageable", 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = "tandem bench memory",
-        .summary = "what memory and the caches give and take, verified",
+        .summary = "bandwidth and latency of memory and caches, verified",
         CLI_OPTIONS(options),
-        .notes = "Peers: the same loops by OpenMP on the host's cores (impl stream), and memcpy.",
+        .notes = "Compared with: the same loops with OpenMP on the host's cores (impl stream), and "
+                 "memcpy.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_on_device(command.name, &given) : cli_exit_code(outcome);

@@ -141,7 +141,7 @@ static const char *check_lists(const outofcore_options *options) {
         return gemm_case_shape_rule;
     while ((found = next_share(&shares, &share)) == 1) {
     }
-    return found == 0 ? NULL : "a budget is a number above 0 and up to 100";
+    return found == 0 ? NULL : "a budget must be above 0 and at most 100";
 }
 
 static void run_all(outofcore_run *run) {
@@ -184,20 +184,21 @@ int bench_outofcore_command(int argc, char **argv) {
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
-        {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...", "D is MxN", NULL, 0, 0},
+        {"shapes", CLI_TEXT, &given.shapes, "[BATCH*]MxNxK,...", "problem sizes, D is MxN", NULL, 0,
+         0},
         {"dtype", CLI_CHOICES, &given.types, "LIST", "storage of A, B and D",
          "f32|f16|bf16|s8|u8s8", 0, 0},
         {"budget", CLI_TEXT, &given.shares, "LIST",
-         "device memory over the operands' bytes; 0.25 by default", NULL, 0, 0},
+         "device memory as a multiple of the operands' bytes; 0.25 by default", NULL, 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = "tandem bench outofcore",
-        .summary = "products of operands in host memory within a budget, verified",
+        .summary = "GEMM with operands in host memory within a device memory budget, verified",
         CLI_OPTIONS(options),
-        .notes =
-            "in-core has the operands on the device.\n"
-            "metrics: the planner's tiles and times, and how much of the copies it hid (overlap).",
+        .notes = "in-core: the operands are on the device.\n"
+                 "metrics: the planner's tiles and times, and the share of copy time that was "
+                 "hidden (overlap).",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

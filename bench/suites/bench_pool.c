@@ -225,21 +225,21 @@ int bench_pool_command(int argc, char **argv) {
     char order_choices[48];
     snprintf(order_choices, sizeof order_choices, "%s|none", pool_order_names);
     const cli_option options[] = {
-        {"order", CLI_CHOICES, &given.orders, "LIST", "in which blocks are freed", order_choices, 0,
-         0},
+        {"order", CLI_CHOICES, &given.orders, "LIST", "order in which blocks are freed",
+         order_choices, 0, 0},
         {"live", CLI_TEXT, &given.live, "LIST", "numbers of live blocks", NULL, 0, 0},
         {"threads", CLI_TEXT, &given.threads, "LIST", "numbers of threads that share the pool",
          NULL, 0, 0},
-        {"trace", CLI_CHOICES, &given.traces, "LIST", "what programs allocate, replayed",
+        {"trace", CLI_CHOICES, &given.traces, "LIST", "allocation traces of programs to replay",
          trace_choices, 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
         .name = "tandem bench pool",
-        .summary = "what allocating costs, and what traces of programs make the pool reserve",
+        .summary = "cost of allocations, and memory that the pool reserves for traces of programs",
         CLI_OPTIONS(options),
-        .notes = "A row's time is that of one allocation or free of 256 bytes to 64 KiB, beside "
-                 "malloc and\n"
+        .notes = "A row's time is that of one allocation or free of 256 bytes to 64 KiB, compared "
+                 "with malloc and\n"
                  "the driver.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);

@@ -124,8 +124,8 @@ static void run_types(traffic_run *run) {
 }
 
 #define TRAFFIC_NOTES                                                                              \
-    "tandem-stream reads and writes as many bytes as the operation and computes nothing; the\n"    \
-    "metric of_stream is the share of its speed."
+    "tandem-stream reads and writes as many bytes as the operation but computes nothing; the\n"    \
+    "metric of_stream is the operation's speed as a share of that."
 
 int bench_quant_command(int argc, char **argv) {
     static traffic_run run;
@@ -139,18 +139,18 @@ int bench_quant_command(int argc, char **argv) {
     };
     const cli_option options[] = {
         {"operation", CLI_CHOICES, &given.operations, "LIST",
-         "all but pack and unpack (s8 to s4 and back) by default",
+         "operations; all but pack and unpack (s8 to s4 and back) by default",
          "quantize|dynamic|dequantize|fake|mask|requantize|convert|widen|pack|unpack", 0, 0},
-        {"real", CLI_CHOICES, &given.types, "LIST", "types of the real numbers", "f32|f16|bf16", 0,
-         0},
+        {"real", CLI_CHOICES, &given.types, "LIST", "floating-point types", "f32|f16|bf16", 0, 0},
         {"codes", CLI_CHOICES, &given.targets, "LIST",
-         "types of the codes, s8 by default; u8 has zero points", "s8|u8|s4", 0, 0},
+         "types of the quantized values, s8 by default; u8 has zero points", "s8|u8|s4", 0, 0},
         {"blocks", CLI_CHOICES, &given.blocks, "LIST",
-         "what shares a scale: all, a row, a column, a group of a row, a group of a column",
+         "elements that share a scale: all, a row, a column, a group of a row, a group of a column",
          "tensor|row|column|group|band", 0, 0},
-        {"group", CLI_CHOICES, &given.groups, "LIST", "elements of a group, 32 by default",
+        {"group", CLI_CHOICES, &given.groups, "LIST", "elements per group, 32 by default",
          "32|64|128", 0, 0},
-        {"shape", CLI_TEXT, &given.shape, "ROWSxCOLUMNS", "8192x4096 by default", NULL, 0, 0},
+        {"shape", CLI_TEXT, &given.shape, "ROWSxCOLUMNS", "tensor shape; 8192x4096 by default",
+         NULL, 0, 0},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {
@@ -167,8 +167,10 @@ int bench_quant_command(int argc, char **argv) {
     if (given.shape == NULL)
         given.shape = given.settings.quick ? "64x512" : "8192x4096";
     if (quant_shape_parse(given.shape, &run.quant.rows, &run.quant.columns) != 0)
-        return cli_refuse(command.name, "--shape does not take '%s': ROWSxCOLUMNS, columns even",
-                          given.shape);
+        return cli_refuse(
+            command.name,
+            "--shape does not take '%s': give ROWSxCOLUMNS with an even number of columns",
+            given.shape);
     const int code = open_suite(&run, command.name, "quant");
     if (code != CLI_EXIT_OK)
         return code;
@@ -227,12 +229,13 @@ int bench_elementwise_command(int argc, char **argv) {
         .settings = BENCH_SETTINGS_INIT,
     };
     const cli_option options[] = {
-        {"operation", CLI_CHOICES, &given.operations, "LIST", "relu,gelu,add,convert by default",
-         ELEMENTWISE_CHOICES, 0, 0},
+        {"operation", CLI_CHOICES, &given.operations, "LIST",
+         "operations; relu,gelu,add,convert by default", ELEMENTWISE_CHOICES, 0, 0},
         {"dtype", CLI_CHOICES, &given.types, "LIST", "types of the operands", "f32|f16|bf16", 0, 0},
-        {"to", CLI_CHOICES, &given.targets, "LIST", "types that convert makes", "f32|f16|bf16", 0,
+        {"to", CLI_CHOICES, &given.targets, "LIST", "target types of convert", "f32|f16|bf16", 0,
          0},
-        {"count", CLI_COUNT, &given.count, "N", "elements; 33554432 by default", NULL, 1, 1e9},
+        {"count", CLI_COUNT, &given.count, "N", "number of elements; 33554432 by default", NULL, 1,
+         1e9},
         BENCH_SETTINGS_OPTIONS(&given.settings),
     };
     const cli_command command = {

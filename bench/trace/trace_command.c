@@ -31,8 +31,8 @@ static void print_trace(const trace_data *trace, const trace_figures *figures) {
     print_count("never freed", figures->live_at_end);
     print_count("streams", trace->streams);
     printf("  %-30s %.10g s\n", "time", figures->seconds);
-    print_count("live blocks at most", figures->live_peak);
-    print_bytes("requested at most", figures->requested_peak);
+    print_count("peak live blocks", figures->live_peak);
+    print_bytes("peak requested", figures->requested_peak);
     print_bytes("lower bound", figures->lower_bound);
 }
 
@@ -70,7 +70,7 @@ static int print_tags(const trace_data *trace, uint64_t peak) {
             tags[tag].at_peak = tags[tag].live;
     }
     qsort(tags, count, sizeof *tags, by_bytes);
-    text_table *const table = table_create("tag|>allocations|>KiB at the peak of all");
+    text_table *const table = table_create("tag|>allocations|>KiB at the overall peak");
     for (size_t i = 0; i < count; i++) {
         if (tags[i].allocs == 0)
             continue;
@@ -85,16 +85,16 @@ static int print_tags(const trace_data *trace, uint64_t peak) {
 }
 
 static void print_replay(const replay_result *result) {
-    print_bytes("reserved at most", result->peak_reserved);
+    print_bytes("peak reserved", result->peak_reserved);
     if (result->lower_bound > 0)
         printf("  %-30s %.10g\n", "reserved / lower bound", replay_ratio(result));
     print_count("native allocations", result->native_allocations);
     print_count("refused", result->failures);
     if (result->first_failure > 0)
         print_count("first refused event", result->first_failure);
-    print_count("waits of the host", result->waits);
-    print_count("waits of a stream for another", result->orders);
-    printf("  %-30s %.10g s\n", "time the host waited", result->idle_seconds);
+    print_count("host waits", result->waits);
+    print_count("stream waits for another stream", result->orders);
+    printf("  %-30s %.10g s\n", "host wait time", result->idle_seconds);
     printf("  %-30s %016" PRIx64 "\n", "decisions", replay_hash(result));
 }
 
@@ -124,27 +124,27 @@ int trace_command(int argc, char **argv) {
     int unfinished = 0;
     int first = 0;
     const cli_option options[] = {
-        {"budget", CLI_BYTES, &budget, "BYTES", "bound of the pool, e.g. 2G; none by default", NULL,
-         1, 1e15},
+        {"budget", CLI_BYTES, &budget, "BYTES",
+         "memory budget of the pool, e.g. 2G; none by default", NULL, 1, 1e15},
         {"command-time", CLI_NUMBER, &command_us, "MICROSECONDS",
-         "virtual time for which a stream is busy with a use; 3 by default", NULL, 0, 1e9},
+         "simulated time that each use keeps its stream busy; 3 by default", NULL, 0, 1e9},
         {"throttle", CLI_COUNT, &throttle, "SHARE",
-         "wait for streams while more than this share of the live bytes, 16 a sixteenth, waits for "
-         "them",
+         "wait for streams while freed blocks in use exceed 1/SHARE of the live bytes, e.g. 16 for "
+         "a sixteenth",
          NULL, 1, 1000},
         {"unfinished", CLI_FLAG, &unfinished, NULL,
-         "take a file without its end, of a program that died", NULL, 0, 0},
+         "accept a file without its end line, e.g. from a program that crashed", NULL, 0, 0},
     };
     const cli_command command = {
         .name = command_name,
-        .summary = "replay a trace over the pool: memory needed, tags, fragmentation, time",
+        .summary = "replay a memory trace on the pool: memory needed, tags, fragmentation, time",
         .arguments = "FILE",
         .min_arguments = 1,
         .max_arguments = 1,
         CLI_OPTIONS(options),
-        .notes = "No memory and no device is needed, and two replays decide alike: streams follow "
-                 "a virtual\n"
-                 "clock. Exits with 1 where the budget refused an allocation.",
+        .notes = "No device and no device memory is needed. Streams follow a simulated clock, so "
+                 "two replays make\n"
+                 "the same decisions. Exit code 1: the budget refused an allocation.",
     };
     trace_data trace;
     file_error error;

@@ -60,7 +60,7 @@ static int take_numbers(trace_reader *reader, int count, uint64_t *numbers) {
             numbers[i] = 10 * numbers[i] + (uint64_t)(*reader->place++ - '0');
         if (reader->place == start || numbers[i] > largest_number ||
             (reader->place < reader->end && *reader->place++ != ' '))
-            return refuse(reader, "number %d of the line is missing, too large or no number",
+            return refuse(reader, "number %d of the line is missing, too large or not a number",
                           i + 1);
     }
     return 0;
@@ -71,9 +71,9 @@ static int take_event(trace_reader *reader, int count, uint64_t *numbers) {
     if (take_numbers(reader, count, numbers) != 0)
         return -1;
     if (reader->place != reader->end || reader->end[-1] == ' ')
-        return refuse(reader, "there is more on the line than belongs there");
+        return refuse(reader, "the line has too many fields");
     if (numbers[0] > largest_sum - reader->trace->time_ns)
-        return refuse(reader, "the times add up to more than any clock has");
+        return refuse(reader, "the sum of the times overflows");
     reader->trace->time_ns += numbers[0];
     return 0;
 }
@@ -131,8 +131,8 @@ static int number_stream(trace_reader *reader, uint64_t id, uint32_t *stream) {
 static int find_live(const trace_reader *reader, uint64_t generation, uint32_t *block) {
     const uint32_t known = find_id(&reader->lives, generation);
     if (known == 0 || !reader->trace->blocks[known - 1].live)
-        return refuse(reader, "life %" PRIu64 " %s", generation,
-                      known == 0 ? "was never allocated" : "has ended before");
+        return refuse(reader, "block %" PRIu64 " %s", generation,
+                      known == 0 ? "was never allocated" : "is already freed");
     *block = known - 1;
     return 0;
 }
@@ -146,11 +146,11 @@ static int read_alloc(trace_reader *reader) {
     const uint64_t generation = numbers[1];
     const uint64_t bytes = numbers[2];
     if (numbers[4] > reader->trace->tag_count)
-        return refuse(reader, "there is no tag %" PRIu64 " yet", numbers[4]);
+        return refuse(reader, "tag %" PRIu64 " is not defined yet", numbers[4]);
     if (bytes > largest_block || bytes > largest_sum - reader->live_bytes)
-        return refuse(reader, "more bytes are live than any device has");
+        return refuse(reader, "more bytes are live than any device can have");
     if (generation == 0 || find_id(&reader->lives, generation) != 0)
-        return refuse(reader, "life %" PRIu64 " is none, or was allocated before", generation);
+        return refuse(reader, "block %" PRIu64 " is 0 or was allocated before", generation);
     if (add_id(reader, &reader->lives, generation) != 0)
         return -1;
     reader->live_bytes += bytes;
@@ -167,7 +167,7 @@ static int read_use(trace_reader *reader) {
         number_stream(reader, numbers[2], &stream) != 0)
         return -1;
     if (stream == 0)
-        return refuse(reader, "stream 0 uses nothing");
+        return refuse(reader, "stream 0 cannot use a block");
     trace_use(reader->trace, block, stream);
     return 0;
 }
@@ -201,11 +201,11 @@ static int take_text(const trace_reader *reader, char *text, size_t size, int cu
             const int high = reader->end - each > 2 ? hex_digit(each[1]) : -1;
             const int low = high >= 0 ? hex_digit(each[2]) : -1;
             if (low < 0 || high + low == 0)
-                return refuse(reader, "a %% is followed by no byte in two digits");
+                return refuse(reader, "%% is not followed by two hexadecimal digits of a byte");
             value = (char)(16 * high + low);
             each += 2;
         } else if ((unsigned char)value < ' ' || value == 127) {
-            return refuse(reader, "there is a control character");
+            return refuse(reader, "the text contains a control character");
         }
         if (length + 1 == size) {
             if (cut)
@@ -224,7 +224,7 @@ static int read_tag(trace_reader *reader) {
     if (take_numbers(reader, 1, &number) != 0)
         return -1;
     if (number != reader->trace->tag_count + 1)
-        return refuse(reader, "tag %" PRIu64 " comes where %zu is due", number,
+        return refuse(reader, "tag %" PRIu64 " is out of order, expected %zu", number,
                       reader->trace->tag_count + 1);
     if (take_text(reader, text, sizeof text, 0) != 0)
         return -1;
@@ -238,7 +238,7 @@ static int read_end(trace_reader *reader) {
     if (take_numbers(reader, 1, &events) != 0)
         return -1;
     if (events != reader->trace->event_count)
-        return refuse(reader, "there should be %" PRIu64 " events, there are %zu", events,
+        return refuse(reader, "the end line says %" PRIu64 " events, but there are %zu", events,
                       reader->trace->event_count);
     snprintf(checksum, sizeof checksum, "%016" PRIx64, reader->checksum);
     if (reader->end - reader->place != 16 || memcmp(reader->place, checksum, 16) != 0)
@@ -254,12 +254,12 @@ static int read_line(trace_reader *reader) {
         const size_t magic = sizeof TDM_TRACE_MAGIC - 2;
         return length == magic && memcmp(reader->place, TDM_TRACE_MAGIC, magic) == 0
                    ? 0
-                   : refuse(reader, "this is no memory trace of version 1");
+                   : refuse(reader, "not a memory trace of version 1");
     }
     if (reader->ended)
-        return refuse(reader, "there is more behind the end");
+        return refuse(reader, "there is data after the end line");
     if (length < 2 || reader->place[1] != ' ')
-        return refuse(reader, "no kind of line begins like this");
+        return refuse(reader, "unknown kind of line");
     const char kind = reader->place[0];
     reader->place += 2;
     switch (kind) {
@@ -277,7 +277,7 @@ static int read_line(trace_reader *reader) {
     case 'e':
         return read_end(reader);
     default:
-        return refuse(reader, "no kind of line begins like this");
+        return refuse(reader, "unknown kind of line");
     }
 }
 
@@ -289,7 +289,7 @@ static int read_lines(trace_reader *reader, const char *end, int unfinished) {
         if (line_end == NULL) {
             if (unfinished && reader->number > 1)
                 return 0;
-            return refuse(reader, "the file ends within the line");
+            return refuse(reader, "the file ends in the middle of the line");
         }
         reader->place = start;
         reader->end = line_end;
@@ -303,7 +303,7 @@ static int read_lines(trace_reader *reader, const char *end, int unfinished) {
     if (reader->number++ == 0)
         return refuse(reader, "the file is empty");
     if (!reader->ended && !unfinished)
-        return refuse(reader, "the file ends before the line of the end");
+        return refuse(reader, "the file has no end line");
     return 0;
 }
 

@@ -41,12 +41,12 @@ static int print_choices(const char *name, const tune_cases *cases) {
     device_model *const device = device_model_create(name);
     int failed = 0;
     if (device == NULL)
-        return cli_refuse(command_name, "--device does not take '%s'; there are %s", name,
+        return cli_refuse(command_name, "--device does not take '%s'; choose one of %s", name,
                           device_model_names);
     text_table *const table = table_create("case|kernel|>parts|>waves|>predicted|>T/s");
     const tdm_device_info *const info = device_model_info(device);
-    printf("%s: %u units at %u MHz; model, not measured\n\n", info->name, info->compute_units,
-           info->clock_mhz);
+    printf("%s: %u compute units at %u MHz; predicted by a model, not measured\n\n", info->name,
+           info->compute_units, info->clock_mhz);
     for (int i = 0; i < cases->count; i++)
         failed |= add_case(table, device, &cases->items[i]);
     table_print(table, stdout);
@@ -59,23 +59,23 @@ int choices_command(int argc, char **argv) {
     const char *device = "H200", *dtypes = "f16", *sets = NULL, *shapes = NULL, *layouts = NULL;
     tune_cases cases = {.items = NULL};
     const cli_option options[] = {
-        {"device", CLI_TEXT, &device, "NAME", "a GPU of NVIDIA by its name; H200 by default", NULL,
-         0, 0},
+        {"device", CLI_TEXT, &device, "NAME", "name of an NVIDIA GPU; H200 by default", NULL, 0, 0},
         {"set", CLI_CHOICES, &sets, "LIST", "shapes and layout of a workload; llama8b by default",
          gemm_set_choices, 0, 0},
-        {"shapes", CLI_TEXT, &shapes, "[BATCH*]MxNxK,...", "these in place of a set", NULL, 0, 0},
+        {"shapes", CLI_TEXT, &shapes, "[BATCH*]MxNxK,...", "shapes to use instead of a set", NULL,
+         0, 0},
         {"dtype", CLI_CHOICES, &dtypes, "LIST", "storage of A and B", tune_dtype_choices, 0, 0},
         {"layout", CLI_CHOICES, &layouts, "LIST",
-         "A and B as they are or transposed; the set's, or nn, by default", "nn|nt|tn|tt", 0, 0},
+         "A and B as stored (n) or transposed (t); the set's layout, or nn, by default",
+         "nn|nt|tn|tt", 0, 0},
     };
     const cli_command command = {
         .name = command_name,
-        .summary =
-            "which kernels a GPU's products get, by the library's own rules, without that GPU",
+        .summary = "show the kernels that the library chooses for GEMM on a GPU, without that GPU",
         CLI_OPTIONS(options),
-        .notes = "Times are those of the model in docs/decisions/occupancy-and-waves.md; rows that "
-                 "it does "
-                 "not know have none.",
+        .notes = "Times are predicted by the model in docs/decisions/occupancy-and-waves.md; rows "
+                 "that it does not\n"
+                 "cover have no time.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

@@ -80,7 +80,7 @@ static char *output_path(const tune_options *options) {
     char *const path =
         options->output != NULL ? tdm_host_strdup(options->output) : tdm_tuning_path(&named);
     if (path == NULL)
-        cli_refuse(command_name, "there is no place for a tuning file: name one with --output");
+        cli_refuse(command_name, "there is no default tuning file: name one with --output");
     return path;
 }
 
@@ -154,34 +154,35 @@ int tune_command(int argc, char **argv) {
     const cli_option options[] = {
         CLI_DEVICE_OPTION(&given.device),
         {"shapes", CLI_TEXT, &given.shapes, "MxNxK,...",
-         "D is MxN, BATCH*MxNxK for batches; squares, tails and layers of transformers by default",
+         "problem sizes, D is MxN, BATCH*MxNxK for batches; squares, tails and transformer layers "
+         "by default",
          NULL, 0, 0},
-        {"set", CLI_CHOICES, &given.sets, "LIST",
-         "shapes of a workload, as tandem bench gemm has it", gemm_set_choices, 0, 0},
+        {"set", CLI_CHOICES, &given.sets, "LIST", "shapes of a workload, as in tandem bench gemm",
+         gemm_set_choices, 0, 0},
         {"dtype", CLI_CHOICES, &given.dtypes, "LIST",
-         "storage of A and B, as tandem bench gemm has it; f32 by default", tune_dtype_choices, 0,
-         0},
+         "types of A and B, as in tandem bench gemm; f32 by default", tune_dtype_choices, 0, 0},
         {"layout", CLI_CHOICES, &given.layouts, "LIST",
-         "A and B as they are or transposed; nn, or the set's, by default", "nn|nt|tn|tt", 0, 0},
+         "A and B as stored (n) or transposed (t); nn, or the set's layout, by default",
+         "nn|nt|tn|tt", 0, 0},
         {"time-limit", CLI_NUMBER, &given.time_limit, "SECONDS",
-         "for all shapes together; 600 by default", NULL, 0.1, 1e6},
+         "time limit of all shapes together; 600 by default", NULL, 0.1, 1e6},
         {"output", CLI_TEXT, &given.output, "FILE",
-         "tuning file to add to; the one that the library reads by default", NULL, 0, 0},
-        {"again", CLI_FLAG, &given.again, NULL, "tune also what the file has already", NULL, 0, 0},
-        {"quick", CLI_FLAG, &given.quick, NULL, "few samples: a check that all works", NULL, 0, 0},
+         "tuning file to add to; by default the file that the library reads", NULL, 0, 0},
+        {"again", CLI_FLAG, &given.again, NULL, "also tune shapes that are already in the file",
+         NULL, 0, 0},
+        {"quick", CLI_FLAG, &given.quick, NULL, "take few samples, to check that everything works",
+         NULL, 0, 0},
     };
     const cli_command command = {
         .name = command_name,
         .summary = "find the fastest kernels and parameters for a device",
         CLI_OPTIONS(options),
         .notes =
-            "Every candidate runs in a process of its own and is verified before it is timed; one "
-            "that fails, crashes\n"
-            "or hangs is noted and the search goes on. Each shape's result is written when it is "
-            "found, so a run that\n"
-            "was stopped goes on where it was. The library reads TANDEM_TUNING_FILE, else "
-            "tandem/tuning.txt in\n"
-            "XDG_CONFIG_HOME or ~/.config.",
+            "Every candidate runs in its own process and is verified before it is timed. If one\n"
+            "fails, crashes or hangs, this is noted and the search continues. Each shape's result "
+            "is\n"
+            "written as soon as it is found, so a stopped run can be continued. The library reads\n"
+            "TANDEM_TUNING_FILE, else tandem/tuning.txt in XDG_CONFIG_HOME or ~/.config.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     return outcome == CLI_RUN ? run_with(&given) : cli_exit_code(outcome);

@@ -224,10 +224,12 @@ static int finish(tune_run *run, const tdm_choice *found, tune_outcome *outcome)
     tdm_choice own;
     char reason[TDM_TUNING_REASON];
     if (tune_bench_compare(&run->bench, found, comparison) != 0)
-        return end_without(outcome, TUNE_BROKEN, "the comparison: ", run->bench.reason.text);
-    /* If the library's own choice stays, its row records that the shape was tuned. */
+        return end_without(outcome, TUNE_BROKEN,
+                           "comparison with the default: ", run->bench.reason.text);
+    /* A row that keeps the library's choice records that the shape was tuned. */
     if (tdm_choice_read(comparison->own_variant, &own, reason) != TDM_TUNING_OK)
-        return end_without(outcome, TUNE_BROKEN, "the library's choice: ", comparison->own_variant);
+        return end_without(outcome, TUNE_BROKEN,
+                           "unknown default choice: ", comparison->own_variant);
     if (!tune_choice_equal(found, &own) &&
         comparison->tuned_s < comparison->own_s * (1 - least_gain))
         return write_row(run, found, comparison->tuned_s, outcome);
@@ -254,16 +256,17 @@ int tune_run_case(tune_run *run, const gemm_case *item, int left, tune_outcome *
     const tdm_tuning_row row = row_of(run, item);
     *outcome = (tune_outcome){.item = *item};
     if (!run->again && tune_file_has(run->file, &row))
-        return end_without(outcome, TUNE_SKIPPED, "", "the file has it; --again tunes it anew");
+        return end_without(outcome, TUNE_SKIPPED, "",
+                           "already in the file; --again tunes it again");
     if (run->deadline <= now)
-        return end_without(outcome, TUNE_SKIPPED, "", "the time limit was reached before");
+        return end_without(outcome, TUNE_SKIPPED, "", "the time limit was reached");
     worker_text reason = {.length = 0};
     if (!gemm_case_fits(item, TUNE_PROCESSES, run->info, &reason))
         return end_without(outcome, TUNE_SKIPPED, "", reason.text);
     gemm_case_name(item, name, sizeof name);
     tune_case each = {.run = run, .name = name, .deadline = now + (run->deadline - now) / left};
     if (open_bench(run, item, &request) != 0)
-        return end_without(outcome, TUNE_BROKEN, "the check: ", "out of memory");
+        return end_without(outcome, TUNE_BROKEN, "reference result: ", "out of memory");
     tune_space_fill(&space, run->info, item);
     search = (tune_search){.space = &space,
                            .measure = measure,

@@ -56,7 +56,7 @@ static tdm_status no_arithmetic(const tdm_device *device, const probe_case *item
         if (reason != NULL && strstr(reasons.text, reason) == NULL)
             worker_text_add(&reasons, "%s%s", reasons.length > 0 ? "; " : "", reason);
     }
-    return tdm_fail(TDM_UNSUPPORTED, "probe: no row computes in %s: %s",
+    return tdm_fail(TDM_UNSUPPORTED, "probe: no kernel variant computes in %s: %s",
                     tdm_dtype_name(item->dtype), reasons.text);
 }
 

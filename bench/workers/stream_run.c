@@ -52,10 +52,10 @@ static const char *supports(const void *problem, const tdm_variant *variant,
     (void)device;
     (void)reason;
     if (!stream_row_does(variant, own->item->operation))
-        return "it is another operation";
+        return "the variant is for another operation";
     return own->takes_any || own->past == (variant->parameters[STREAM_P_PAST] != 0)
                ? NULL
-               : "the caches hold the arrays, or do not";
+               : "the variant is for arrays of another size relative to the caches";
 }
 
 static bool of_cores(const tdm_device *device) {

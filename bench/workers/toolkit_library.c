@@ -85,7 +85,7 @@ const char *toolkit_library_open(const toolkit_library *library, void *functions
     }
     if (handle == NULL) {
         snprintf(reason, sizeof reason,
-                 "there is no lib%s.so.%d; %s may name the file, TANDEM_CUBLAS_PATH folders",
+                 "there is no lib%s.so.%d; %s can name the file, TANDEM_CUBLAS_PATH the folders",
                  library->name, library->version, library->variable);
         return reason;
     }

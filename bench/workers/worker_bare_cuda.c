@@ -105,7 +105,8 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
     const tdm_variant *const row = own->probe.kernel->variant;
     const tdm_kernel_image *const image = tdm_kernel_image_find(row->text);
     if (image == NULL || !open_driver(&own->driver))
-        return tdm_fail(TDM_UNSUPPORTED, "no image of %s, or no driver's file", row->text);
+        return tdm_fail(TDM_UNSUPPORTED, "there is no image of %s, or no CUDA driver file",
+                        row->text);
     own->value = probe_launch_value(&own->item);
     own->parameters[0] = &own->address;
     own->parameters[1] = &own->offset;

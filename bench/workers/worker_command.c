@@ -17,5 +17,5 @@ int worker_command(int argc, char **argv) {
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++)
         if (strcmp(suite, workers[i].suite) == 0)
             return tandem_worker_serve(workers[i].worker);
-    return cli_refuse("tandem _worker", "'%s' is no suite with a worker", suite);
+    return cli_refuse("tandem _worker", "'%s' is not a suite with a worker", suite);
 }

@@ -188,7 +188,7 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
     if (own->item.way == POOL_REPLAY)
         return pool_case_trace(&own->item, &own->trace) == 0 ? TDM_OK : TDM_OUT_OF_HOST_MEMORY;
     if (own->item.way == POOL_NATIVE && own->item.live > POOL_MAX_NATIVE)
-        return tdm_fail(TDM_UNSUPPORTED, "more than %d native allocations are not tried",
+        return tdm_fail(TDM_UNSUPPORTED, "more than %d native allocations are not supported",
                         POOL_MAX_NATIVE);
     if (own->item.way == POOL_TANDEM) {
         const tdm_pool_upstream upstream = counted_upstream(&own->memory);

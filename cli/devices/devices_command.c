@@ -106,7 +106,7 @@ static void print_table(tdm_context *context, const char *selector) {
     table_destroy(table);
     const int notes = tdm_context_note_count(context);
     if (notes > 0)
-        fputs("\npassed over:\n", stdout);
+        fputs("\nskipped:\n", stdout);
     for (int note = 0; note < notes; note++)
         printf("  %s\n", tdm_context_note(context, note));
 }
@@ -149,7 +149,7 @@ static int list_devices(const char *selector, const char *json) {
     tdm_context *context = NULL;
     const tdm_status status = tdm_context_create(NULL, &context);
     if (status != TDM_OK)
-        return device_report_failure(command_name, "the library does not start", status);
+        return device_report_failure(command_name, "the library cannot be initialised", status);
     const int found = device_next(context, selector, 0, NULL) >= 0;
     const int to_stdout = json != NULL && strcmp(json, "-") == 0;
     int code = CLI_EXIT_OK;
@@ -171,7 +171,7 @@ int devices_command(int argc, char **argv) {
         .name = command_name,
         .summary = "every backend, driver and device, and why one is missing",
         CLI_OPTIONS(options),
-        .notes = "Exit code 3 when there is no device, or none that --device names.",
+        .notes = "Exit code 3: there is no device, or none matches --device.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, NULL);
     if (outcome != CLI_RUN)

@@ -110,14 +110,16 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
     const cli_option rows[] = {
         CLI_DEVICE_OPTION(&options->selector),
         {"precision", CLI_CHOICES, &options->precisions, "NAMES",
-         "precisions to run in (all but bf16, as far as the model's weights allow)",
+         "precisions to run; by default all but bf16 that the model's weights allow",
          precision_names + 1, 0, 0},
-        {"batch", CLI_TEXT, &options->batches, "SIZES", "batch sizes to run (1,256)", NULL, 0, 0},
+        {"batch", CLI_TEXT, &options->batches, "SIZES", "batch sizes to run; 1,256 by default",
+         NULL, 0, 0},
         {"heldout", CLI_TEXT, &options->heldout, "FILE",
          "held-out images with their labels (heldout.safetensors of the folder)", NULL, 0, 0},
         {"images", CLI_COUNT, &options->images, "N",
          "only the first N held-out images; their accuracy is then not checked", NULL, 1, 1e9},
-        {"seconds", CLI_NUMBER, &options->seconds, "S", "time for each timing (0.3)", NULL, 0, 60},
+        {"seconds", CLI_NUMBER, &options->seconds, "S", "duration of each timing; 0.3 by default",
+         NULL, 0, 60},
         CLI_JSON_OPTION(&options->json),
     };
     const cli_command command = {
@@ -130,13 +132,13 @@ static cli_outcome parse(infer_options *options, int argc, char **argv) {
         .notes =
             "MODEL is a folder with model.safetensors or model.gguf and, for the accuracy,\n"
             "heldout.safetensors, whose first fifth calibrates int8.\n"
-            "int8 has u8 inputs in calibrated ranges; int8-dynamic quantizes each row as it "
-            "comes;\n"
+            "int8 has u8 inputs in calibrated ranges; int8-dynamic quantizes each row in the "
+            "call;\n"
             "both and w8 have s8 weights with a scale for each output, w4 has s4 in groups of 32.\n"
             "stored, stored-dynamic and stored-int8 run weights that tandem quantize wrote.\n"
             "images/s: batches enqueued back to back. latency: one batch from upload to logits.\n"
-            "error/tolerance: the largest error of a logit as a share of what rounding explains.\n"
-            "Exit code 1: a device failed, a bound is exceeded, or too much accuracy is lost.\n"
+            "error/tolerance: the largest error of a logit relative to its rounding bound.\n"
+            "Exit code 1: a device failed, a tolerance is exceeded, or too much accuracy is lost.\n"
             "3: no device.\n",
     };
     int first = 0;
@@ -198,8 +200,8 @@ static int load_model(infer_options *options, infer_model *made, file_error *err
     settle(options, &made->model);
     snprintf(path, sizeof path, "%s/heldout.safetensors", options->directory);
     if (!has_heldout) {
-        fprintf(stderr, "%s: %s has no heldout.safetensors: no accuracy\n", command_name,
-                options->directory);
+        fprintf(stderr, "%s: %s has no heldout.safetensors: the accuracy is not measured\n",
+                command_name, options->directory);
         made->owns_calibration = 1;
         if (mlp_samples_synthetic(64, mlp_model_inputs(&made->model), sample_seed, &made->samples,
                                   error) ||
@@ -223,7 +225,8 @@ static int make_model(infer_run *run) {
     file_error error;
     if (!has_file(options->directory, "model.safetensors") &&
         !has_file(options->directory, "model.gguf"))
-        return cli_refuse(command_name, "'%s' is no folder with a model.safetensors or model.gguf",
+        return cli_refuse(command_name,
+                          "'%s' is not a folder with a model.safetensors or model.gguf",
                           options->directory);
     progress_show(0, 0, "reading %s", options->directory);
     if (load_model(options, &run->made, &error)) {
@@ -329,7 +332,7 @@ static int run_devices(infer_run *run) {
     tdm_device_info info = {.struct_size = sizeof info};
     const tdm_status status = tdm_context_create(NULL, &context);
     if (status != TDM_OK)
-        return device_report_failure(command_name, "the library does not start", status);
+        return device_report_failure(command_name, "the library cannot be initialised", status);
     int index = device_next(context, options->selector, 0, &info);
     if (index < 0) {
         progress_clear();

@@ -5,8 +5,8 @@
 
 text_table *infer_table_create(void) {
     return table_create(
-        "model|precision|>batch|>accuracy|>to f32|>images/s|>latency|>weights|>peak memory|"
-        ">max error|>error/tolerance|>same class|check");
+        "model|precision|>batch|>accuracy|>vs f32|>images/s|>latency|>weights|>peak memory|>max "
+        "error|>error/tolerance|>same class|check");
 }
 
 static void bytes_cell(text_table *table, uint64_t bytes) {
@@ -40,17 +40,17 @@ void infer_verdict(const infer_case *given, const infer_result *result, char *te
     if (result->skipped || result->status != TDM_OK)
         snprintf(text, size, "%s", result->reason);
     else if (result->agreement.rows == 0)
-        snprintf(text, size, "no sample was compared with the oracle");
+        snprintf(text, size, "no sample was compared with the reference");
     else if (result->agreement.max_error_ratio > 1.0)
-        snprintf(text, size, "a logit is %.3g times as far from the oracle as it may be",
+        snprintf(text, size, "the error of a logit is %.3g times its tolerance",
                  result->agreement.max_error_ratio);
     else if (!result->passed && given->quantized &&
              -result->difference > given->precision->accuracy_slack)
         snprintf(text, size, "the accuracy is %.2f points below f32's, %.1f are allowed",
                  -100.0 * result->difference, 100.0 * given->precision->accuracy_slack);
     else if (!result->passed)
-        snprintf(text, size, "the accuracy is %.4f, recorded is %.4f", result->accuracy,
-                 given->model->recorded_accuracy);
+        snprintf(text, size, "the accuracy is %.4f, but the recorded accuracy is %.4f",
+                 result->accuracy, given->model->recorded_accuracy);
 }
 
 void infer_table_add(text_table *table, const infer_case *given, const infer_result *result) {

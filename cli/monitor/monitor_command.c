@@ -148,7 +148,7 @@ static int show(const monitor_run *run) {
 
 static int open_and_show(monitor_run *run) {
     if (!tdm_monitor_folder(run->folder_name, sizeof run->folder_name)) {
-        fprintf(stderr, "%s: TANDEM_MONITOR names no folder and there is no XDG_RUNTIME_DIR\n",
+        fprintf(stderr, "%s: TANDEM_MONITOR names no folder and XDG_RUNTIME_DIR is not set\n",
                 command_name);
         return CLI_EXIT_FAILED;
     }
@@ -177,20 +177,21 @@ int monitor_command(int argc, char **argv) {
     monitor_run run = {.interval_ms = 500};
     int first = 0;
     const cli_option options[] = {
-        {"interval", CLI_COUNT, &run.interval_ms, "MS", "milliseconds between two looks", NULL, 20,
-         3600000},
-        {"once", CLI_FLAG, &run.once, NULL, "one look, and no more", NULL, 0, 0},
+        {"interval", CLI_COUNT, &run.interval_ms, "MS", "milliseconds between two updates", NULL,
+         20, 3600000},
+        {"once", CLI_FLAG, &run.once, NULL, "print once and exit", NULL, 0, 0},
         CLI_JSON_OPTION(&run.json),
     };
     const cli_command command = {
         .name = command_name,
-        .summary = "the memory pools of running processes, live",
+        .summary = "show the memory pools of running processes, live",
         .arguments = "[PID]",
         .max_arguments = 1,
         CLI_OPTIONS(options),
-        .notes = "Shows processes of yours that were started with TANDEM_MONITOR=1 (their pages "
-                 "are in\nXDG_RUNTIME_DIR) or with TANDEM_MONITOR=FOLDER, given here too.\n"
-                 "Ctrl-C ends it; so does the end of the process PID. --json looks once.",
+        .notes =
+            "Shows your processes that were started with TANDEM_MONITOR=1 (their pages are in\n"
+            "XDG_RUNTIME_DIR) or with TANDEM_MONITOR=FOLDER; set the same FOLDER here.\n"
+            "It ends with Ctrl-C or with the process PID. --json prints once.",
     };
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
     if (outcome != CLI_RUN)
@@ -198,7 +199,7 @@ int monitor_command(int argc, char **argv) {
     if (first < argc) {
         run.process = parse_process(argv[first]);
         if (run.process == 0)
-            return cli_refuse(command_name, "'%s' is no process number", argv[first]);
+            return cli_refuse(command_name, "'%s' is not a process id", argv[first]);
     }
     if (results_check_path(command_name, run.json) != 0)
         return CLI_EXIT_FAILED;

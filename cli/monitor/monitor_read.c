@@ -94,21 +94,21 @@ _Static_assert(sizeof(page_header) == offsetof(tdm_monitor_page, sections), "one
 static const char *check_file(int file) {
     struct stat status;
     if (fstat(file, &status) != 0 || !S_ISREG(status.st_mode))
-        return "its page is no regular file";
+        return "its page is not a regular file";
     if (status.st_uid != geteuid())
         return "its page belongs to another user";
     if ((status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
-        return "others may write to its page";
+        return "other users may write to its page";
     return NULL;
 }
 
 static const char *check_header(const page_header *header, uint64_t process) {
     if (header->magic != TDM_MONITOR_MAGIC)
-        return "its page is not one of Tandem, or not complete yet";
+        return "its page was not written by Tandem or is not complete yet";
     if (header->version != TDM_MONITOR_VERSION || header->page_bytes != sizeof(tdm_monitor_page))
-        return "its page is of another version of Tandem";
+        return "its page was written by another version of Tandem";
     if (header->process != process)
-        return "its page is of another process";
+        return "its page belongs to another process";
     if (tdm_monitor_start_time(process) != header->start_time)
         return "the process has ended";
     return NULL;
@@ -121,12 +121,12 @@ static const char *read_file(int file, uint64_t process, monitor_process *copy) 
     if (refusal != NULL)
         return refusal;
     if (!read_at(file, &header, sizeof header, 0))
-        return "its page is cut short";
+        return "its page is truncated";
     refusal = check_header(&header, process);
     if (refusal != NULL)
         return refusal;
     if (fstat(file, &status) != 0 || status.st_size != (off_t)sizeof(tdm_monitor_page))
-        return "its page is cut short";
+        return "its page is truncated";
     copy->process = process;
     copy_text(copy->program, header.program, sizeof copy->program);
     copy_text(copy->library, header.library, sizeof copy->library);

@@ -66,7 +66,7 @@ static int observe_batch(tdm_quant_observer *observer, const quantize_tensor *ba
     tdm_quant_observe_end(observer);
     const tdm_quant_seen seen = tdm_quant_observer_seen(observer);
     if (seen.nans + seen.infinities > 0)
-        return file_fail(error, "activations \"%s\" have %llu numbers that are not finite",
+        return file_fail(error, "activations \"%s\" have %llu values that are not finite",
                          file_printable(batch->name).text,
                          (unsigned long long)(seen.nans + seen.infinities));
     return 0;
@@ -95,7 +95,7 @@ int quantize_input_observe(const quantize_source *activations, const char *layer
             check_batch(batch, weight, error) || observe_batch(observer, batch, error) ? -1 : 0;
     }
     if (result == 0 && tdm_quant_observer_seen(observer).numbers == 0)
-        result = file_fail(error, "the activations of layer \"%s\" hold no number",
+        result = file_fail(error, "the activations of layer \"%s\" contain no values",
                            file_printable(layer).text);
     if (result == 0)
         *parameters = tdm_quant_observer_parameters(observer, 0, rules->symmetry, rules->range);

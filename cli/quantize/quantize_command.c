@@ -87,11 +87,11 @@ static int refuse_empty_plan(const quantize_state *state, file_error *error) {
     for (size_t i = 0; i < state->plan.item_count; i++) {
         const quantize_item *const item = &state->plan.items[i];
         if (item->note)
-            return file_fail(error, "no tensor of %s is one that %s takes; \"%s\": %s",
+            return file_fail(error, "no tensor of %s can be converted to %s; \"%s\": %s",
                              settings->input, scheme, file_printable(item->tensor->name).text,
                              item->note);
     }
-    return file_fail(error, "no tensor of %s is one that %s takes", settings->input, scheme);
+    return file_fail(error, "no tensor of %s can be converted to %s", settings->input, scheme);
 }
 
 /* Refuses a plan that quantizes nothing, and activations that belong to no quantized layer. */
@@ -105,7 +105,7 @@ static int check_plan(const quantize_state *state, file_error *error) {
         if (state->plan.items[i].input_scale != QUANTIZE_NO_ENTRY)
             return 0;
     return settings->calibrate
-               ? file_fail(error, "the activations of %s belong to no layer that is quantized",
+               ? file_fail(error, "the activations of %s belong to no quantized layer",
                            settings->calibrate)
                : 0;
 }

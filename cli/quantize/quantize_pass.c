@@ -248,10 +248,10 @@ static int check(const pass_state *state, file_error *error) {
     for (int i = 0; i < PARALLEL_SHARES; i++) {
         const share *const part = &state->shares[i];
         if (part->nonfinite >= 0)
-            return file_fail(error,
-                             "element %lld of tensor \"%s\" is %g: not finite; --skip leaves a "
-                             "tensor as it is",
-                             (long long)part->nonfinite, name.text, part->found);
+            return file_fail(
+                error,
+                "element %lld of tensor \"%s\" is %g: not finite; --skip copies a tensor unchanged",
+                (long long)part->nonfinite, name.text, part->found);
         if (part->unscaled >= 0)
             return file_fail(error,
                              "elements %lld to %lld of tensor \"%s\" are too large for the scale "

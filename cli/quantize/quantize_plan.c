@@ -32,18 +32,19 @@ static const char *obstacle(const quantize_tensor *tensor, const quantize_scheme
     if (tensor->storage == QUANTIZE_CODED)
         return NULL;
     if (tensor->has_codes)
-        return "codes already, of which f32, f16 and bf16 make numbers";
+        return "already quantized; f32, f16 and bf16 dequantize it";
     if (!quantize_is_float(tensor))
-        return "no tensor of floats";
+        return "not a tensor of floats";
     if (tensor->rank < 2 && scheme->kind != QUANTIZE_FLOATS)
-        return "no matrix";
+        return "not a matrix";
     if (quantize_element_count(tensor) == 0)
         return "empty";
     if (scheme->kind != QUANTIZE_BLOCKS)
         return NULL;
     if (tensor->storage == scheme->storage)
-        return "already in these blocks";
-    return tensor->shape[tensor->rank - 1] % 32 != 0 ? "last dimension no multiple of 32" : NULL;
+        return "already in this block format";
+    return tensor->shape[tensor->rank - 1] % 32 != 0 ? "last dimension is not a multiple of 32"
+                                                     : NULL;
 }
 
 /* Returns the scheme that changes a tensor, or NULL. *note then explains an unexpected NULL. */
@@ -89,7 +90,7 @@ static int shape_decoded(const quantize_layout *layout, quantize_tensor *tensor,
     return elements_of(shape, tensor->rank) == elements_of(layout->shape, layout->rank)
                ? 0
                : file_fail(error,
-                           "the metadata of tensor \"%s\": its original shape has another "
+                           "the metadata of tensor \"%s\": its original shape has a different "
                            "number of elements",
                            file_printable(tensor->name).text);
 }
@@ -259,8 +260,8 @@ static int plan_codes(const quantize_choice *choice, quantize_item *item, file_e
     return quantize_pass_can_write(&pass)
                ? 0
                : file_fail(error,
-                           "tensor \"%s\" has long rows of an odd number of codes of 4 bits: "
-                           "leave it with --skip",
+                           "tensor \"%s\" has long rows with an odd number of 4-bit values: "
+                           "exclude it with --skip",
                            file_printable(tensor->name).text);
 }
 
@@ -318,7 +319,7 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
         return 0;
     if (quantize_input_exists(choice->activations, item->layer))
         return add_input(plan, item);
-    item->note = "no activations: its input has no scale";
+    item->note = "no activations: no scale for its input";
     return 0;
 }
 

@@ -99,7 +99,7 @@ static void add_row(const quantize_report *report, const quantize_result *result
     table_cell(table, "%zu", tensor->bytes);
     table_cell(table, "%" PRIu64, result->bytes_after);
     if (item->scheme && result->outcome.saturated > 0)
-        table_cell(table, "%" PRIu64 " numbers limited to the largest finite one",
+        table_cell(table, "%" PRIu64 " values limited to the largest finite one",
                    result->outcome.saturated);
     else
         table_cell(table, "%s", item->note ? item->note : "");
@@ -126,7 +126,7 @@ static void print_table(const quantize_report *report, size_t left_out) {
            report->bytes_before > 0 ? (double)report->bytes_after / (double)report->bytes_before
                                     : 1.0);
     if (left_out > 0)
-        printf("values of the GGUF header that are no texts and were left out: %zu\n", left_out);
+        printf("values of the GGUF header that are not text and were left out: %zu\n", left_out);
 }
 
 int quantize_report_write(const quantize_report *report, size_t left_out) {

@@ -19,37 +19,38 @@ static cli_outcome parse(int argc, char **argv, quantize_options *options,
                          quantize_settings *settings) {
     const cli_option table[] = {
         {"scheme", CLI_CHOICE, &options->scheme, "NAME",
-         "what weights become; keep changes the container alone", quantize_scheme_names(), 0, 0},
+         "format of the quantized weights; keep changes only the container",
+         quantize_scheme_names(), 0, 0},
         {"except", CLI_TEXTS, &options->exceptions, "REGEX=NAME",
-         "another scheme for the tensors whose names match; given several times, the first that "
-         "matches counts",
+         "another scheme for the tensors whose names match; may be repeated, the first match "
+         "counts",
          NULL, 0, 0},
-        {"group", CLI_CHOICE, &options->group, "N", "weights that share a scale, of group schemes",
-         "32|64|128", 0, 0},
+        {"group", CLI_CHOICE, &options->group, "N",
+         "number of weights that share a scale, for group schemes", "32|64|128", 0, 0},
         {"only", CLI_TEXT, &options->only, "REGEX",
          "quantize the tensors whose names match, whatever their size", NULL, 0, 0},
-        {"skip", CLI_TEXT, &options->skip, "REGEX", "leave the tensors whose names match", NULL, 0,
-         0},
+        {"skip", CLI_TEXT, &options->skip, "REGEX", "copy the tensors whose names match unchanged",
+         NULL, 0, 0},
         {"calibrate", CLI_TEXT, &settings->calibrate, "FILE",
-         "activations recorded by layer, which scales for inputs are made of", NULL, 0, 0},
+         "recorded activations of each layer, from which input scales are computed", NULL, 0, 0},
         {"observer", CLI_CHOICE, &settings->observer, "NAME",
-         "how a range is made of activations, minmax by default",
+         "how ranges are computed from activations; minmax by default",
          "minmax|moving-average|percentile|mse|kl", 0, 0},
         CLI_JSON_OPTION(&settings->json),
     };
     const cli_command command = {
         .name = quantize_command_name,
-        .summary = "write a checkpoint with its weights in fewer bits",
+        .summary = "write a checkpoint with quantized weights",
         .arguments = "INPUT OUTPUT",
         .min_arguments = 2,
         .max_arguments = 2,
         CLI_OPTIONS(table),
         .notes =
-            "INPUT and OUTPUT are safetensors files, or GGUF files where they end in .gguf;\n"
-            "INPUT may be the index of a checkpoint in shards (model.safetensors.index.json).\n"
-            "GGUF takes the schemes keep, f32, f16, bf16, q8_0 and q4_0. Weights are tensors\n"
+            "INPUT and OUTPUT are safetensors files, or GGUF files if their names end in .gguf;\n"
+            "INPUT may be the index of a sharded checkpoint (model.safetensors.index.json).\n"
+            "GGUF supports the schemes keep, f32, f16, bf16, q8_0 and q4_0. Weights are tensors\n"
             "of floats with two dimensions or more and 1024 elements or more; all others are\n"
-            "copied. REGEX is a POSIX extended regular expression, found anywhere in a name.",
+            "copied. REGEX is a POSIX extended regular expression that matches anywhere in a name.",
     };
     int first = 0;
     const cli_outcome outcome = cli_parse(&command, argc, argv, &first);
@@ -134,7 +135,7 @@ static int check(const quantize_settings *settings) {
     const quantize_choice *const choice = &settings->choice;
     const quantize_scheme *const codes = first_with(choice, has_codes);
     if (choice->group && !first_with(choice, has_groups))
-        return cli_refuse(quantize_command_name, "--group is for schemes of groups, not for %s",
+        return cli_refuse(quantize_command_name, "--group is for group schemes, not for %s",
                           choice->scheme->name);
     if (codes && choice->to_gguf)
         return cli_refuse(quantize_command_name,
@@ -148,10 +149,10 @@ static int check(const quantize_settings *settings) {
                    ? cli_refuse(quantize_command_name, "--observer needs --calibrate")
                    : CLI_EXIT_OK;
     if (!first_with(choice, has_integers))
-        return cli_refuse(quantize_command_name, "--calibrate is for integers, not for %s",
+        return cli_refuse(quantize_command_name, "--calibrate is for integer schemes, not for %s",
                           choice->scheme->name);
     return choice->to_gguf ? cli_refuse(quantize_command_name,
-                                        "GGUF files have no place for what --calibrate finds")
+                                        "GGUF files cannot store the input scales of --calibrate")
                            : CLI_EXIT_OK;
 }
 

@@ -40,7 +40,7 @@ static void print_commands(const char *name, const char *summary, const cli_entr
         if (entries[i].summary != NULL)
             printf("  %-12s %s\n", entries[i].name, entries[i].summary);
     }
-    printf("\n'%s COMMAND --help' tells more; --version prints the version.\n"
+    printf("\n'%s COMMAND --help' describes a command; --version prints the version.\n"
            "Exit codes: 0 done, 1 failed or a check failed, 2 wrong usage, 3 no such device.\n",
            name);
 }

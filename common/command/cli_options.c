@@ -72,7 +72,7 @@ static void answer_help(const cli_command *command) {
         print_option(option->name, option->kind == CLI_FLAG ? NULL : option->value, option->help,
                      option->choices);
     }
-    print_option("help, -h", NULL, "print this text", NULL);
+    print_option("help, -h", NULL, "print this help", NULL);
     print_option("version", NULL, "print the version", NULL);
     if (command->notes != NULL)
         printf("\n%s\n", command->notes);
@@ -150,7 +150,7 @@ static cli_outcome set_number(const cli_command *command, const cli_option *opti
     if (read_number(option, value, &number) != 0 || number < minimum || number > maximum) {
         snprintf(expected, sizeof expected, "give a %s from %.10g to %.10g%s",
                  option->kind == CLI_NUMBER ? "number" : "whole number", minimum, maximum,
-                 option->kind == CLI_BYTES ? ", with K, M or G behind it if you like" : "");
+                 option->kind == CLI_BYTES ? ", optionally followed by K, M or G" : "");
         return refuse_value(command, option, value, expected);
     }
     if (option->kind == CLI_NUMBER)
@@ -170,7 +170,7 @@ static cli_outcome set_text(const cli_command *command, const cli_option *option
     }
     cli_texts *const texts = option->target;
     if (texts->count == CLI_MOST_TEXTS) {
-        cli_refuse(command->name, "--%s stands more than %d times", option->name, CLI_MOST_TEXTS);
+        cli_refuse(command->name, "--%s is given more than %d times", option->name, CLI_MOST_TEXTS);
         return CLI_REFUSED;
     }
     texts->items[texts->count++] = value;

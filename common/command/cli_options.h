@@ -60,7 +60,7 @@ typedef struct cli_option {
 #define CLI_JSON_OPTION(target)                                                                    \
     {                                                                                              \
         "json", CLI_TEXT, target, "FILE",                                                          \
-            "write the results, - for stdout (without the table then)", NULL, 0, 0                 \
+            "write the results as JSON, - for stdout (instead of the table)", NULL, 0, 0           \
     }
 
 typedef struct cli_command {

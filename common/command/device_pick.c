@@ -72,7 +72,7 @@ int device_pick(const char *command, const char *selector, tdm_context **context
                 tdm_device_info *info) {
     const tdm_status status = tdm_context_create(NULL, context);
     if (status != TDM_OK)
-        return device_report_failure(command, "the library does not start", status);
+        return device_report_failure(command, "the library cannot be initialised", status);
     *index = device_next(*context, selector, 0, info);
     if (*index >= 0)
         return CLI_EXIT_OK;

@@ -42,12 +42,12 @@ static int compare_items(const void *left, const void *right) {
 static int check_shard(const cJSON *item, file_error *error) {
     const file_name tensor = file_printable(item->string);
     if (!cJSON_IsString(item))
-        return file_fail(error, "the shard of tensor \"%s\" is no text", tensor.text);
+        return file_fail(error, "the shard of tensor \"%s\" is not a string", tensor.text);
     const char *const name = item->valuestring;
     if (strchr(name, '/') || !utf8_is_plain(name, strlen(name)) || !ends_in(name, ".safetensors"))
         return file_fail(error,
-                         "tensor \"%s\" is to be in \"%s\", which is no safetensors file in the "
-                         "folder of the index",
+                         "tensor \"%s\" should be in \"%s\", which is not a safetensors file in "
+                         "the folder of the index",
                          tensor.text, file_printable(name).text);
     return 0;
 }
@@ -66,7 +66,7 @@ static const cJSON *find_map(const cJSON *json, file_error *error) {
     if (count == 1 && cJSON_IsObject(map) && map->child)
         return map;
     if (count > 1)
-        file_error_set(error, "\"%s\" stands twice in the index", map_key);
+        file_error_set(error, "\"%s\" appears twice in the index", map_key);
     else
         file_error_set(error, "the index has no %s with a tensor", map_key);
     return NULL;
@@ -92,7 +92,7 @@ static int take_map(quantize_index *index, const cJSON *map, file_error *error) 
         if (i == 0 || strcmp(index->shards[i], index->shards[index->shard_count - 1]) != 0)
             index->shards[index->shard_count++] = index->shards[i];
         if (i > 0 && !strcmp(index->items[i - 1]->string, index->items[i]->string))
-            return file_fail(error, "tensor \"%s\" stands twice in the index",
+            return file_fail(error, "tensor \"%s\" appears twice in the index",
                              file_printable(index->items[i]->string).text);
     }
     return 0;

@@ -83,7 +83,7 @@ int quantize_layout_find(const safetensors_file *file, const char *name, quantiz
     cJSON *const json = cJSON_Parse(text);
     const int bad = !json || read_layout(json, layout);
     cJSON_Delete(json);
-    return bad ? file_fail(error, "the metadata \"%s%s\" is no description of a quantized tensor",
+    return bad ? file_fail(error, "the metadata \"%s%s\" does not describe a quantized tensor",
                            QUANTIZE_KEY_PREFIX, file_printable(name).text)
                : 1;
 }
@@ -102,8 +102,9 @@ int quantize_layout_check(const quantize_layout *layout, const safetensors_tenso
     if (last < 0 || layout->shape[last] % TDM_QUANT_BLOCK_ELEMENTS != 0 ||
         tensor->dtype != SAFETENSORS_U8 || tensor->bytes % bytes != 0 ||
         claimed != tensor->bytes / bytes)
-        return file_fail(error, "tensor \"%s\" is not what its metadata says, blocks of %s",
-                         file_printable(tensor->name).text, layout->scheme);
+        return file_fail(
+            error, "tensor \"%s\" does not contain the blocks of %s that its metadata describes",
+            file_printable(tensor->name).text, layout->scheme);
     return 0;
 }
 
@@ -176,7 +177,8 @@ static int check_s4_zero_points(const safetensors_tensor *zero_points, file_erro
     const signed char *const values = zero_points->data;
     for (size_t i = 0; i < zero_points->bytes; i++)
         if (values[i] < -8 || values[i] > 7)
-            return file_fail(error, "zero point %zu of tensor \"%s\" is %d, not one of s4", i,
+            return file_fail(error,
+                             "zero point %zu of tensor \"%s\" is %d, outside the range of s4", i,
                              file_printable(zero_points->name).text, values[i]);
     return 0;
 }
@@ -379,7 +381,7 @@ static int take_floats(const safetensors_tensor *tensor, quantized_weight *weigh
     const quantize_tensor floats = {.dtype = tensor->dtype};
     weight->dtype = quantize_float_dtype(&floats);
     if (weight->dtype == TDM_DTYPE_NONE || weight->dtype == TDM_F64)
-        return file_fail(error, "tensor \"%s\" has the dtype %s and no metadata of quantization",
+        return file_fail(error, "tensor \"%s\" has the dtype %s but no quantization metadata",
                          file_printable(tensor->name).text, safetensors_dtype_name(tensor->dtype));
     weight->rank = tensor->rank;
     memcpy(weight->shape, tensor->shape, sizeof weight->shape);

@@ -147,7 +147,8 @@ static int check_index(const quantize_source *source, const char *path, file_err
         if (!shard || strcmp(shard, own) != 0)
             return file_fail(error, "%s: tensor \"%s\" of %s is %s", path,
                              file_printable(tensor->name).text, file_printable(own).text,
-                             shard ? "in another shard by the index" : "not in the index");
+                             shard ? "in another shard according to the index"
+                                   : "not in the index");
     }
     return source->count == index->count
                ? 0
@@ -176,8 +177,8 @@ static int refuse_folder(const char *path, file_error *error) {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode)
                ? file_fail(error,
-                           "%s is a folder: name its model.safetensors, or of shards their "
-                           "model.safetensors.index.json",
+                           "%s is a folder: name its model.safetensors, or its "
+                           "model.safetensors.index.json if it is sharded",
                            path)
                : 0;
 }

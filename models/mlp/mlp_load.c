@@ -31,7 +31,7 @@ static tdm_dtype dtype_of(safetensors_dtype dtype) {
 static float *values_of(const quantize_tensor *tensor, double scale, file_error *error) {
     const tdm_dtype dtype = dtype_of(tensor->dtype);
     if (dtype == TDM_DTYPE_NONE || tensor->storage != QUANTIZE_PLAIN) {
-        file_error_set(error, "tensor \"%s\" has the dtype %s, which infer does not read",
+        file_error_set(error, "tensor \"%s\" has the dtype %s, which infer does not support",
                        file_printable(tensor->name).text, quantize_storage_name(tensor));
         return NULL;
     }
@@ -91,7 +91,7 @@ static const quantize_tensor *bias_of(const quantize_source *source,
 static int read_floats(const quantize_tensor *weight, mlp_layer *layer, size_t *used,
                        file_error *error) {
     if (weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1)
-        return file_fail(error, "tensor \"%s\" is no matrix of weights",
+        return file_fail(error, "tensor \"%s\" is not a weight matrix",
                          file_printable(weight->name).text);
     layer->outputs = weight->shape[0];
     layer->inputs = weight->shape[1];
@@ -106,7 +106,7 @@ static int read_bias(const quantize_source *source, const quantize_tensor *weigh
     if (!bias)
         return 0;
     if (bias->rank != 1 || bias->shape[0] != layer->outputs)
-        return file_fail(error, "tensor \"%s\" is no bias of %lld values",
+        return file_fail(error, "tensor \"%s\" is not a bias of %lld values",
                          file_printable(bias->name).text, (long long)layer->outputs);
     layer->bias = values_of(bias, 1.0, error);
     *used += 1;
@@ -130,9 +130,9 @@ static int read_layer(const quantize_source *source, const quantize_tensor *weig
     if (stored)
         note_scheme(model, layer->scheme);
     if (before > 0 && before != layer->inputs)
-        return file_fail(error, "tensor \"%s\" takes %lld inputs, but the layer before gives %lld",
-                         file_printable(weight->name).text, (long long)layer->inputs,
-                         (long long)before);
+        return file_fail(
+            error, "tensor \"%s\" has %lld inputs, but the previous layer has %lld outputs",
+            file_printable(weight->name).text, (long long)layer->inputs, (long long)before);
     return read_bias(source, weight, layer, used, error);
 }
 
@@ -220,7 +220,7 @@ static int read_activation(const quantize_source *source, tdm_activation *activa
             return 0;
         }
     return file_fail(
-        error, "the metadata \"activation\" is \"%.40s\", which is none that infer has", text);
+        error, "the metadata \"activation\" is \"%.40s\", which infer does not support", text);
 }
 
 static int read_metadata(const quantize_source *source, mlp_model *model, file_error *error) {
@@ -276,7 +276,8 @@ int mlp_model_load(const char *directory, mlp_model *model, file_error *error) {
 static int read_labels(const quantize_tensor *tensor, int64_t classes, mlp_samples *samples,
                        file_error *error) {
     if (tensor->rank != 1 || tensor->shape[0] != samples->count)
-        return file_fail(error, "\"labels\" is no list of %lld labels", (long long)samples->count);
+        return file_fail(error, "\"labels\" is not a list of %lld labels",
+                         (long long)samples->count);
     if (tensor->dtype != SAFETENSORS_I64 && tensor->dtype != SAFETENSORS_I32 &&
         tensor->dtype != SAFETENSORS_U8)
         return file_fail(error, "\"labels\" has the dtype %s; infer reads I64, I32 and U8",
@@ -300,10 +301,10 @@ static int read_samples(const quantize_source *source, const mlp_model *model, m
     const quantize_tensor *const labels = quantize_source_find(source, "labels");
     if (!images || images->rank != 2 || images->shape[0] < 1 || !labels ||
         labels->storage != QUANTIZE_PLAIN)
-        return file_fail(error,
-                         "the held-out file has no \"images\" of two dimensions and \"labels\"");
+        return file_fail(
+            error, "the held-out file must contain \"images\" with two dimensions and \"labels\"");
     if (images->shape[1] != mlp_model_inputs(model))
-        return file_fail(error, "\"images\" has %lld values each, but the model takes %lld",
+        return file_fail(error, "\"images\" have %lld values each, but the model has %lld inputs",
                          (long long)images->shape[1], (long long)mlp_model_inputs(model));
     samples->count = images->shape[0];
     samples->width = images->shape[1];

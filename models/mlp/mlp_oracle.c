@@ -242,7 +242,8 @@ int mlp_reference_make(const mlp_model *model, const mlp_quantized *quantized,
     reference->logits = malloc(values_count * sizeof *reference->logits);
     reference->deviation = malloc(values_count * sizeof *reference->deviation);
     if (!reference->rows || !reference->logits || !reference->deviation || allocate_values(&task))
-        return file_fail(error, "out of memory for %lld rows of the oracle", (long long)row_count);
+        return file_fail(error, "out of memory for %lld rows of the reference",
+                         (long long)row_count);
     reference->row_count = row_count;
     reference->outputs = outputs;
     for (int64_t i = 0; i < row_count; i++) {

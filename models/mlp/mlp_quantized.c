@@ -42,20 +42,19 @@ static int check_calibrated(const mlp_precision *precision, const mlp_model *mod
                             file_error *reason) {
     if (model->layer_count > 1 && model->activation != TDM_ACT_NONE &&
         model->activation != TDM_ACT_RELU)
-        return file_fail(reason, "%s takes relu or no activation between its layers of integers",
+        return file_fail(reason, "%s supports only relu or no activation between integer layers",
                          precision->name);
     for (int i = 0; precision->stored && i < model->layer_count; i++) {
         const mlp_quantized_layer *const own = &model->layers[i].stored;
         if (!own->codes || own->spec.dtype != TDM_S8 || own->spec.blocks[1] != 0)
-            return file_fail(
-                reason,
-                "%s takes 8-bit weights whose scales serve an output or all, and layer "
-                "%d has others",
-                precision->name, i);
+            return file_fail(reason,
+                             "%s needs 8-bit weights with one scale per output or per tensor, but "
+                             "layer %d has others",
+                             precision->name, i);
         if (own->input_dtype == TDM_DTYPE_NONE)
             return file_fail(reason,
-                             "%s takes calibrated inputs, and the file says nothing of those of "
-                             "layer %d (tandem quantize --calibrate)",
+                             "%s needs calibrated inputs, but the file has none for layer %d (use "
+                             "tandem quantize --calibrate)",
                              precision->name, i);
     }
     return 0;
@@ -70,10 +69,10 @@ static int check_nibbles(const mlp_precision *precision, const mlp_model *model,
                                     ? layer->stored.codes && layer->stored.spec.dtype == TDM_S4
                                     : precision->scheme && !strcmp(precision->scheme, "s4-group");
         if (has_nibbles && layer->inputs % 2 != 0)
-            return file_fail(reason,
-                             "%s takes 4-bit weights of an even number of inputs, and layer "
-                             "%d has %lld",
-                             precision->name, i, (long long)layer->inputs);
+            return file_fail(
+                reason,
+                "%s needs 4-bit weights with an even number of inputs, but layer %d has %lld",
+                precision->name, i, (long long)layer->inputs);
     }
     return 0;
 }
@@ -81,12 +80,13 @@ static int check_nibbles(const mlp_precision *precision, const mlp_model *model,
 int mlp_precision_check(const mlp_precision *precision, const mlp_model *model,
                         file_error *reason) {
     if (precision->stored && !model->scheme[0])
-        return file_fail(reason, "%s takes weights that are stored as integers, these are floats",
+        return file_fail(reason,
+                         "%s needs weights that are stored as integers, but these are floats",
                          precision->name);
     if (precision->scheme && model->scheme[0])
         return file_fail(reason,
-                         "%s would quantize weights that are stored as integers (%s); stored runs "
-                         "them as they are",
+                         "%s would quantize weights that are already stored as integers (%s); use "
+                         "stored to run them unchanged",
                          precision->name, model->scheme);
     if (precision->inputs == MLP_INPUTS_CALIBRATED && check_calibrated(precision, model, reason))
         return -1;

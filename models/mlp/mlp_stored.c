@@ -87,7 +87,7 @@ static int take_weight(const char *name, const quantized_weight *weight, mlp_lay
                        file_error *error) {
     mlp_quantized_layer *const own = &layer->stored;
     if (weight->rank != 2 || weight->shape[0] < 1 || weight->shape[1] < 1)
-        return file_fail(error, "tensor \"%s\" is no matrix of weights", file_printable(name).text);
+        return file_fail(error, "tensor \"%s\" is not a weight matrix", file_printable(name).text);
     if (block_of(weight, 0) > 1)
         return file_fail(error, "several outputs share a scale of tensor \"%s\"",
                          file_printable(name).text);
@@ -129,7 +129,7 @@ static int read_weight(const quantize_source *source, const quantize_tensor *ten
     if (found <= 0)
         return found;
     if (layout.original_rank > 0)
-        return file_fail(error, "tensor \"%s\" was no matrix before it was quantized",
+        return file_fail(error, "tensor \"%s\" was not a matrix before it was quantized",
                          file_printable(tensor->name).text);
     return quantized_weight_read(quantize_file_of(source, tensor), tensor->name, weight, error) ? -1
                                                                                                 : 1;

@@ -40,8 +40,8 @@ TEST(test_files_that_are_no_drivers) {
     expect_note("empty.so", "file too short");
     expect_note("text.so", "invalid ELF header");
     expect_note("/tmp", "TANDEM_OPENCL_LIBRARY=/tmp");
-    expect_note("nothing.so", "is no OpenCL driver: it lacks clGetPlatformIDs");
-    expect_note("queries_only.so", "is no OpenCL driver: it lacks clReleaseContext");
+    expect_note("nothing.so", "is not an OpenCL driver: it lacks clGetPlatformIDs");
+    expect_note("queries_only.so", "is not an OpenCL driver: it lacks clReleaseContext");
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
@@ -68,7 +68,7 @@ TEST(test_odd_answers) {
         {"FAKE_COMPILER", "0", "no compiler"},
         {"FAKE_LITTLE", "0", "big-endian"},
         {"FAKE_PROFILE", "EMBEDDED_PROFILE", "no 64-bit integers"},
-        {"FAKE_MEMORY", "0", "no size of work-groups (64) or memory (0 bytes"},
+        {"FAKE_MEMORY", "0", "no valid work-group size (64) or memory size (0 bytes"},
         {"FAKE_CONTEXT_CODE", "1", "clCreateContext: CL_OUT_OF_RESOURCES (-5)"},
         {"FAKE_CONTEXT_CODE", "0", "clCreateContext"},
     };

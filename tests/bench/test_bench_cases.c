@@ -371,7 +371,7 @@ TEST(what_does_not_fit_is_said) {
     worker_text reason = {.length = 0};
     assert_true(gemm_case_fits(&item, 2, &info, &reason)); /* a packed B as well: 84.4 MB each */
     assert_false(gemm_case_fits(&item, 3, &info, &reason));
-    assert_string_equal(reason.text, "0.3 GB are needed of the 0.2 GB of the device");
+    assert_string_equal(reason.text, "0.3 GB are needed, more than the 0.2 GB of the device");
     info.capabilities = TDM_CAP_CPU_CORES; /* such a device uses the host's memory */
     assert_true(gemm_case_fits(&item, 3, &info, &reason));
     assert_false(gemm_case_fits(&item, 1 << 24, &info, &reason));

@@ -14,7 +14,7 @@ static cJSON *run_json(const char *command) {
 static int is_skipped_with_reason(const cJSON *row) {
     if (strcmp(json_text(row, "status"), "skipped") != 0)
         return 0;
-    assert_non_null(strstr(json_text(row, "reason"), "no row computes in "));
+    assert_non_null(strstr(json_text(row, "reason"), "no kernel variant computes in "));
     assert_non_null(strstr(json_text(row, "reason"), json_text(row, "dtype")));
     assert_non_null(strstr(json_text(row, "reason"), ": the device lacks "));
     return 1;

@@ -93,7 +93,7 @@ static void what_they_lack_is_skipped(void **state) {
     root = run("bench gemm --quick --samples 1 --shapes 8x8x8 --dtype w8 --vs cublas --roof none",
                NULL, "/dev/null");
     assert_string_equal(json_text(bench_row(root, "cublas", NULL), "reason"),
-                        "there is no product in w8");
+                        "there is no GEMM in w8");
     cJSON_Delete(root);
 }
 

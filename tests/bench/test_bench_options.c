@@ -118,7 +118,7 @@ TEST(options_that_stand_several_times) {
     assert_int_equal(got.texts.count, CLI_MOST_TEXTS);
     snprintf(line + length, sizeof line - length, " --each=a");
     assert_int_equal(parse(line, &got, NULL, &captured), CLI_REFUSED);
-    assert_non_null(strstr(captured.text, "--each stands more than 32 times"));
+    assert_non_null(strstr(captured.text, "--each is given more than 32 times"));
     assert_int_equal(parse("f --each=", &got, NULL, &captured), CLI_REFUSED);
     assert_non_null(strstr(captured.text, "--each does not take '': it is empty"));
 }

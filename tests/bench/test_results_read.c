@@ -123,22 +123,22 @@ TEST(other_versions) {
     accepted("tandem-bench/1", "tandem-report/1.12");
     refused("tandem-bench/1", "nvbench/1", "its schema is");
     refused("\"schema\":\"tandem-bench/1\",", "", "member \"schema\" is missing");
-    refused("\"tandem-bench/1\"", "1", "member \"schema\" is no text");
+    refused("\"tandem-bench/1\"", "1", "member \"schema\" is not a string");
 }
 
 TEST(broken_json) {
-    refused("\"created\"", "created", "it is no JSON");
-    refused("", " x", "something follows the end");
+    refused("\"created\"", "created", "it is not a JSON object");
+    refused("", " x", "there is data after the end");
     accepted("", " \n\t ");
-    refused("\"cores\":2", "\"cores\":NaN", "it is no JSON");
-    refused("\"cores\":2", "\"cores\":1e999", "larger than any");
-    refused("A CPU", "A \xff CPU", "no UTF-8");
+    refused("\"cores\":2", "\"cores\":NaN", "it is not a JSON object");
+    refused("\"cores\":2", "\"cores\":1e999", "a number is out of range");
+    refused("A CPU", "A \xff CPU", "not UTF-8");
     refused("A CPU", "A \x01 CPU", "control character");
     refused("A CPU", "A\\u0000CPU", "the character NUL");
     refused("A CPU", "A\\u001b[2JCPU", "control character");
-    refused("\"cores\":2", "\"cores\":2,\"cores\":3", "\"cores\" stands twice");
+    refused("\"cores\":2", "\"cores\":2,\"cores\":3", "\"cores\" appears twice");
     refused("\"suite\":\"gemm\"", "\"suite\":\"gemm\",\"suite\":\"gemv\"",
-            "\"suite\" stands twice");
+            "\"suite\" appears twice");
     refused("[1,{\"x\":2}]", "[[[[[[[[[[[[[[[[[[1]]]]]]]]]]]]]]]]]]", "nests deeper than 16");
     file_error error;
     results_file file;
@@ -150,7 +150,7 @@ TEST(broken_json) {
 TEST(fields_that_are_missing_or_of_another_kind) {
     refused("\"suite\":\"gemm\",", "", "row 1: member \"suite\" is missing");
     refused("\"case\":\"f32 2x3x4 nn\",", "", "row 1: member \"case\" is missing");
-    refused("\"impl\":\"tandem\"", "\"impl\":null", "row 1: member \"impl\" is no text");
+    refused("\"impl\":\"tandem\"", "\"impl\":null", "row 1: member \"impl\" is not a string");
     refused("\"impl\":\"tandem\"", "\"impl\":\"\"", "member \"impl\" is empty");
     refused("\"status\":\"ok\",", "", "row 1 (f32 2x3x4 nn): member \"status\" is missing");
     refused("\"status\":\"ok\"", "\"status\":\"fine\"", "member \"status\" is 'fine'");
@@ -162,14 +162,14 @@ TEST(fields_that_are_missing_or_of_another_kind) {
 }
 
 TEST(numbers_that_cannot_be) {
-    refused("[0.5,0.25,1]", "[0.5,-0.25,1]", "sample 2 of \"raw_s\" is no time");
-    refused("[0.5,0.25,1]", "[0.5,0,1]", "sample 2 of \"raw_s\" is no time");
-    refused("[0.5,0.25,1]", "[0.5,null,1]", "sample 2 of \"raw_s\" is no time");
+    refused("[0.5,0.25,1]", "[0.5,-0.25,1]", "sample 2 of \"raw_s\" is not a positive number");
+    refused("[0.5,0.25,1]", "[0.5,0,1]", "sample 2 of \"raw_s\" is not a positive number");
+    refused("[0.5,0.25,1]", "[0.5,null,1]", "sample 2 of \"raw_s\" is not a positive number");
     refused("\"raw_s\":[0.5,0.25,1]", "\"raw_s\":{}", "\"raw_s\" has no samples");
-    refused("[0.5,0.25,1]", "[0.5,NaN,1]", "it is no JSON");
+    refused("[0.5,0.25,1]", "[0.5,NaN,1]", "it is not a JSON object");
     refused("\"samples\":3,\"raw_s\":[0.5,0.25,1]", "\"samples\":0,\"raw_s\":[]",
             "\"raw_s\" has no samples");
-    refused("\"verified\":true", "\"verified\":false", "ok although its output was wrong");
+    refused("\"verified\":true", "\"verified\":false", "ok, but its output was wrong");
     accepted("\"verified\":true", "\"verified\":null");
     accepted("\"status\":\"ok\"", "\"status\":\"failed\"");
     /* Optional members of another type, and negative work, count as unknown. */

@@ -150,9 +150,9 @@ TEST_WITH(parameters_stay_with_their_codes, test_checkpoint_enter, test_checkpoi
                                     test_tensor_make("b", SAFETENSORS_F32, 6, 64, 1024, 0)};
     test_checkpoint_write("in.safetensors", tensors, 2);
     test_quantize(0, NULL, NULL, "in.safetensors codes.safetensors --scheme s4-group-zero");
-    test_quantize(1, NULL, "no tensor of codes.safetensors is one that s8-channel takes",
+    test_quantize(1, NULL, "no tensor of codes.safetensors can be converted to s8-channel",
                   "codes.safetensors out.safetensors --scheme s8-channel");
-    test_quantize(1, NULL, "\"a\": codes already, of which f32, f16 and bf16 make numbers",
+    test_quantize(1, NULL, "\"a\": already quantized; f32, f16 and bf16 dequantize it",
                   "codes.safetensors out.safetensors --scheme s8-channel --only a");
     test_quantize(0, "1 tensors quantized, 3 copied", NULL,
                   "codes.safetensors out.safetensors --scheme f16 --skip ^a$");
@@ -187,9 +187,10 @@ static const lie lies[] = {
     {S8_LAYOUT "}", "w_scale", 32, INFINITY, "\"w_scale\": scale 0 is inf"},
     {S8_LAYOUT "}", "w_scale", 32, 3e38f, "element 0 of tensor \"w\" is inf: not finite"},
     {S8_LAYOUT ",\"zero_points\":true}", "w_scale", 32, 0.5f, "no tensor \"w_zero_point\""},
-    {S8_LAYOUT ",\"original_shape\":[32,65]}", "w_scale", 32, 0.5f, "another number of elements"},
+    {S8_LAYOUT ",\"original_shape\":[32,65]}", "w_scale", 32, 0.5f,
+     "a different number of elements"},
     {S8_LAYOUT ",\"original_shape\":[4294967296,4294967296]}", "w_scale", 32, 0.5f,
-     "another number of elements"},
+     "a different number of elements"},
     {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,65],\"block\":[1,0]}", "w_scale",
      32, 0.5f, "\"w\" has 2048 elements, not 2080"},
     {"{\"scheme\":\"s4-channel\",\"dtype\":\"s4\",\"shape\":[32,64],\"block\":[1,0]}", "w_scale",

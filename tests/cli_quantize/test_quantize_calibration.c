@@ -65,13 +65,12 @@ TEST_WITH(activations_that_fit_nothing_are_refused, test_checkpoint_enter, test_
         "in.safetensors out.safetensors --scheme s8-channel --calibrate x.safetensors";
     test_checkpoint_write("in.safetensors", &weight, 1);
     test_checkpoint_write("x.safetensors", &x, 1);
-    test_quantize(1, NULL, "the activations of x.safetensors belong to no layer that is quantized",
-                  "%s", arguments);
+    test_quantize(1, NULL, "the activations of x.safetensors belong to no quantized layer", "%s",
+                  arguments);
     x.name = "fc";
     ((float *)(uintptr_t)x.data)[7] = NAN;
     test_checkpoint_write("x.safetensors", &x, 1);
-    test_quantize(1, NULL, "activations \"fc\" have 1 numbers that are not finite", "%s",
-                  arguments);
+    test_quantize(1, NULL, "activations \"fc\" have 1 values that are not finite", "%s", arguments);
     x.dtype = SAFETENSORS_I32;
     test_checkpoint_write("x.safetensors", &x, 1);
     test_quantize(1, NULL, "activations \"fc\" are of type I32, not F32", "%s", arguments);
@@ -90,8 +89,8 @@ TEST_WITH(activations_of_another_shape_are_refused, test_checkpoint_enter, test_
     } rows[] = {
         {2, {4, 47}, "activations \"fc\" have rows of 47, but \"fc.weight\" has 48 inputs"},
         {0, {0}, "activations \"fc\" have rows of 0"},
-        {2, {0, 48}, "the activations of layer \"fc\" hold no number"},
-        {3, {2, 0, 48}, "the activations of layer \"fc\" hold no number"},
+        {2, {0, 48}, "the activations of layer \"fc\" contain no values"},
+        {3, {2, 0, 48}, "the activations of layer \"fc\" contain no values"},
         {1, {48}, NULL},
         {3, {2, 3, 48}, NULL},
     };
@@ -126,7 +125,7 @@ TEST_WITH(layers_without_an_input_are_noted, test_checkpoint_enter, test_checkpo
                               test_tensor_make("fe", SAFETENSORS_F32, 43, 4, 48, 0)};
     test_checkpoint_write("in.safetensors", weights, 3);
     test_checkpoint_write("x.safetensors", x, 2);
-    test_quantize(0, "no activations: its input has no scale", NULL,
+    test_quantize(0, "no activations: no scale for its input", NULL,
                   "in.safetensors out.safetensors --scheme s8-channel --except fe=f16 --calibrate "
                   "x.safetensors");
     safetensors_file *const file = test_checkpoint_open("out.safetensors");

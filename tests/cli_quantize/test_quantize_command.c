@@ -23,7 +23,7 @@ TEST_WITH(floats_are_rounded_once_and_limited, test_checkpoint_enter, test_check
     values[4] = -65520.0f;
     values[5] = 65519.0f;
     test_checkpoint_write("in.safetensors", &tensor, 1);
-    test_quantize(0, "2 numbers limited to the largest finite one", NULL,
+    test_quantize(0, "2 values limited to the largest finite one", NULL,
                   "in.safetensors out.safetensors --scheme f16");
     safetensors_file *file = test_checkpoint_open("out.safetensors");
     const safetensors_tensor *half = safetensors_find(file, "w");
@@ -136,9 +136,9 @@ TEST_WITH(weights_are_chosen_by_rule_and_by_name, test_checkpoint_enter, test_ch
                 assert_memory_equal(tensor->data, tensors[t].data, tensors[t].bytes);
         }
     }
-    test_quantize(0, "no matrix", NULL,
+    test_quantize(0, "not a matrix", NULL,
                   "in.safetensors out.safetensors --scheme s8-channel --only norm|^b");
-    test_quantize(0, "last dimension no multiple of 32", NULL,
+    test_quantize(0, "last dimension is not a multiple of 32", NULL,
                   "in.safetensors out.safetensors --scheme q8_0 --only ^[ab]");
 }
 

@@ -28,7 +28,7 @@ TEST_WITH(misuse_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
         {"in.safetensors out.safetensors --scheme s4-group --group 48",
          "--group does not take '48'"},
         {"in.safetensors out.safetensors --scheme s8-channel --except a=f16 --group 32",
-         "--group is for schemes of groups, not for s8-channel"},
+         "--group is for group schemes, not for s8-channel"},
         {"in.safetensors out.gguf --scheme s8-channel", "GGUF files have no s8-channel"},
         {"in.safetensors out.gguf --scheme q4_0 --except a=s8-tensor",
          "GGUF files have no s8-tensor"},
@@ -43,9 +43,9 @@ TEST_WITH(misuse_is_refused, test_checkpoint_enter, test_checkpoint_leave) {
         {"in.safetensors out.safetensors --scheme f16 --json ./out.safetensors",
          "it is the output"},
         {"in.safetensors out.safetensors --scheme f16 --calibrate in.safetensors",
-         "--calibrate is for integers, not for f16"},
+         "--calibrate is for integer schemes, not for f16"},
         {"in.safetensors out.gguf --scheme q8_0 --calibrate in.safetensors",
-         "GGUF files have no place"},
+         "GGUF files cannot store"},
         {"in.safetensors out.safetensors --scheme q8_0 --observer kl", "needs --calibrate"},
     };
     safetensors_tensor tensor = test_tensor_make("w", SAFETENSORS_F32, 1, 32, 64, 0);
@@ -92,12 +92,12 @@ TEST_WITH(paths_that_are_no_files_are_refused, test_checkpoint_enter, test_check
         {"empty.gguf out.safetensors", "empty.gguf: the file is truncated: 0 bytes"},
         {"/tmp out.safetensors", "/tmp is a folder: name its model.safetensors"},
         {"in.safetensors out.safetensors --calibrate /tmp", "/tmp is a folder"},
-        {"pipe out.safetensors", "pipe is no regular file"},
+        {"pipe out.safetensors", "pipe is not a regular file"},
         {"in.safetensors none/out.safetensors", "No such file or directory"},
         {"in.safetensors in.safetensors/out.safetensors", "Not a directory"},
         {"in.safetensors /tmp", "/tmp cannot be written: it is a directory"},
-        {"in.safetensors /dev/full", "/dev/full cannot be written: it is no regular file"},
-        {"in.safetensors pipe", "pipe cannot be written: it is no regular file"},
+        {"in.safetensors /dev/full", "/dev/full cannot be written: it is not a regular file"},
+        {"in.safetensors pipe", "pipe cannot be written: it is not a regular file"},
         {"in.safetensors /proc/out.safetensors", "cannot be created"},
         {"in.safetensors ./in.safetensors", "the output './in.safetensors' is a file of the input"},
         {"in.safetensors out.safetensors --json ./in.safetensors", "it is a file of the input"},
@@ -186,7 +186,7 @@ TEST_WITH(what_a_container_does_not_take_is_named, test_checkpoint_enter, test_c
     tensors[2] = tensors[3];
     test_checkpoint_write("in.safetensors", tensors + 1, 2);
     test_quantize(1, NULL, "5 dimensions; GGUF takes 4", "in.safetensors out.gguf --scheme q8_0");
-    test_quantize(1, NULL, "the name \"w_scale\" is taken",
+    test_quantize(1, NULL, "the name \"w_scale\" is already used",
                   "in.safetensors out.safetensors --scheme s8-channel");
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme q8_0");
     test_checkpoint_remove("out.safetensors");
@@ -199,14 +199,14 @@ TEST_WITH(lying_metadata_is_refused, test_checkpoint_enter, test_checkpoint_leav
         const char *layout;
         const char *sentence;
     } rows[] = {
-        {"", "no description"},
-        {"{}", "no description"},
+        {"", "does not describe"},
+        {"{}", "does not describe"},
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"f32\",\"shape\":[32,64],\"block\":[1,0]}",
-         "no description"},
+         "does not describe"},
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1]}",
-         "no description"},
+         "does not describe"},
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,-64],\"block\":[1,0]}",
-         "no description"},
+         "does not describe"},
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,65],\"block\":[1,0]}",
          "2048 elements, not 2080"},
         {"{\"scheme\":\"s8-channel\",\"dtype\":\"s8\",\"shape\":[32,64],\"block\":[1,1]}",

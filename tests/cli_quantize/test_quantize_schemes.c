@@ -231,7 +231,7 @@ TEST_WITH(long_channels_have_scales_of_their_own, test_checkpoint_enter, test_ch
     values[550000] = -254.0f;
     values[550001] = 127.0f;
     test_checkpoint_write("in.safetensors", &tensor, 1);
-    test_quantize(1, NULL, "has long rows of an odd number of codes of 4 bits",
+    test_quantize(1, NULL, "has long rows with an odd number of 4-bit values",
                   "in.safetensors out.safetensors --scheme s4-channel");
     test_quantize(0, NULL, NULL, "in.safetensors out.safetensors --scheme s8-channel");
     safetensors_file *const file = test_checkpoint_open("out.safetensors");

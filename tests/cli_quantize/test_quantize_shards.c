@@ -87,12 +87,14 @@ TEST_WITH(an_index_that_lies_is_refused, test_checkpoint_enter, test_checkpoint_
         {"{\"weight_map\":{", ",\"b\":\"m-00002-of-00002.safetensors\"}}",
          "tensor \"b.weight\" of m-00002-of-00002.safetensors is not in the index"},
         {"{\"weight_map\":{", ",\"b.weight\":\"../m.safetensors\"}}",
-         "\"b.weight\" is to be in \"../m.safetensors\", which is no safetensors file in the "
+         "\"b.weight\" should be in \"../m.safetensors\", which is not a safetensors file in the "
          "folder"},
-        {"{\"weight_map\":{", ",\"b.weight\":\"/etc/passwd\"}}", "which is no safetensors file"},
-        {"{\"weight_map\":{", ",\"b.weight\":\".safetensors\"}}", "which is no safetensors file"},
-        {"{\"weight_map\":{", ",\"b.weight\":\"\"}}", "which is no safetensors file"},
-        {"{\"weight_map\":{", ",\"b.weight\":7}}", "the shard of tensor \"b.weight\" is no text"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"/etc/passwd\"}}", "which is not a safetensors file"},
+        {"{\"weight_map\":{", ",\"b.weight\":\".safetensors\"}}",
+         "which is not a safetensors file"},
+        {"{\"weight_map\":{", ",\"b.weight\":\"\"}}", "which is not a safetensors file"},
+        {"{\"weight_map\":{", ",\"b.weight\":7}}",
+         "the shard of tensor \"b.weight\" is not a string"},
         {"{\"weight_map\":{", ",\"b.weight\":\"none.safetensors\"}}", "none.safetensors: No such"},
         {"{\"weight_map\":{",
          ",\"b.weight\":\"m-00002-of-00002.safetensors\",\"c\":\"m-00001-of-00002.safetensors\"}}",
@@ -102,19 +104,19 @@ TEST_WITH(an_index_that_lies_is_refused, test_checkpoint_enter, test_checkpoint_
         {"{\"weight_map\":{",
          ",\"b.weight\":\"m-00002-of-00002.safetensors\","
          "\"a.bias\":\"m-00002-of-00002.safetensors\"}}",
-         "tensor \"a.bias\" stands twice in the index"},
+         "tensor \"a.bias\" appears twice in the index"},
         {"{\"weight_map\":{", ",\"b.weight\":\"m-00002-of-00002.safetensors\"}} x",
-         "the index: something follows"},
-        {"{\"weight_map\":{", "", "the index: it is no JSON object"},
+         "the index: there is data after"},
+        {"{\"weight_map\":{", "", "the index: it is not a JSON object"},
         {"{\"weight_map\":{\"b.weight\":\"m-00002-of-00002.safetensors\"},\"weight_map\":{", "}}",
-         "\"weight_map\" stands twice in the index"},
+         "\"weight_map\" appears twice in the index"},
         {"{\"weight_map\":{", ",\"b.weight\":\"\\u001b[2J.safetensors\"}}",
-         "\"?[2J.safetensors\", which is no safetensors file"},
+         "\"?[2J.safetensors\", which is not a safetensors file"},
         {"{\"weights\":{", "}}", "the index has no weight_map"},
-        {"[{", "}]", "the index: it is no JSON object"},
+        {"[{", "}]", "the index: it is not a JSON object"},
         {"{\"weight_map\":{\"w\":{\"x\":{\"y\":{}}},", "}}",
-         "the shard of tensor \"w\" is no text"},
-        {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index: it is no UTF-8"},
+         "the shard of tensor \"w\" is not a string"},
+        {"{\"weight_map\":{\"\xff\":\"m.safetensors\",", "}}", "the index: it is not UTF-8"},
     };
     write_shards();
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -135,8 +137,8 @@ TEST_WITH(a_shard_with_more_is_refused, test_checkpoint_enter, test_checkpoint_l
     write_shards();
     test_checkpoint_write(second_shard, tensors + 1, 2);
     test_quantize(1, NULL,
-                  "tensor \"a.bias\" of m-00002-of-00002.safetensors is in another shard by the "
-                  "index",
+                  "tensor \"a.bias\" of m-00002-of-00002.safetensors is in another shard according "
+                  "to the index",
                   "%s out.safetensors --scheme keep", index_name);
     tensors[1].name = "more";
     test_checkpoint_write(second_shard, tensors + 1, 2);

@@ -242,7 +242,7 @@ TEST(shares_of_the_datasheet) {
     const cJSON *const second = cJSON_GetArrayItem(cells, 1);
     assert_true(fabs(cJSON_GetObjectItem(first, "of_sheet")->valuedouble - 0.992) < 0.01);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(second, "note")),
-                        "above its datasheet");
+                        "above the datasheet's peak");
     cJSON_Delete(root);
     test_program_result result = run("", 0);
     assert_non_null(strstr(result.output, "GDDR6X"));
@@ -321,9 +321,10 @@ TEST(files_that_cannot_be_used) {
         const char *text;
         const char *sentence;
     } rows[] = {
-        {"{", "b.json: it is no JSON"},
+        {"{", "b.json: it is not a JSON object"},
         {"{\"schema\":\"tandem-bench/9\"}", "its schema is 'tandem-bench/9'"},
-        {"{\"schema\":\"tandem-bench/1\",\"results\":[]}", "no two devices have a row in common"},
+        {"{\"schema\":\"tandem-bench/1\",\"results\":[]}",
+         "no case was measured successfully on two devices"},
     };
     char path[TEST_PATH];
     write_plan(path, "a.json", &plain);
@@ -388,8 +389,8 @@ TEST(what_is_compared_is_not_overwritten) {
     } rows[] = {
         {"--html %s/a.json", "is an input"},
         {"--json %s//b.json", "is an input"},
-        {"--json %1$s/new --html %1$s/./new", "are one file"},
-        {"--json - --html -", "stdout takes one of them"},
+        {"--json %1$s/new --html %1$s/./new", "name the same file"},
+        {"--json - --html -", "stdout can take only one"},
     };
     char path[TEST_PATH];
     char words[2 * TEST_PATH + 80];
@@ -461,7 +462,7 @@ TEST(the_page_has_what_the_table_has) {
         "<td>launch</td><td>kernel</td><td>tandem</td><td>pipelined prepacked</td>",
         "<td>memory</td><td>read 64 MiB</td>",
         "A: noisy",
-        "B: no such row",
+        "B: not measured",
         "12.0 %",
         "Roofline of f32",
         "A &lt;b&gt;bold&lt;/b&gt; &amp; strange",
@@ -569,7 +570,7 @@ TEST(lines_are_of_what_counts) {
         {"main memory, triad", {1100, NAN}, 1100.0 / 1008, NAN},
         {"main memory, latency", {250, NAN}, NAN, NAN},
         {"arithmetic, f32", {80000, 40000}, 80.0 / 82.6, 0.5},
-        {"products, s8", {330500, NAN}, 0.5, NAN},
+        {"GEMM, s8", {330500, NAN}, 0.5, NAN},
         {"launch, pipelined", {1000, NAN}, NAN, NAN},
         {"from the host, pinned", {25, NAN}, NAN, NAN},
     };

@@ -212,7 +212,7 @@ DEVICE_TEST(failure_at_an_enqueue_is_of_earlier_work) {
     tdm_bk_event *event;
     tdm_fault_plant("cuMemsetD32Async", 1, CUDA_ERROR_ILLEGAL_ADDRESS, false);
     TEST_REFUSED(r.api->fill(r.stream, "innocent", r.memory, 0, 64, &value, 4), TDM_DEVICE_LOST,
-                 "reported at innocent; failed work: not of this stream since its last wait");
+                 "reported at innocent; failed work: none of this stream since its last wait");
     tdm_fault_clear();
     TEST_OK(r.api->fill(r.stream, "culprit", r.memory, 0, 64, &value, 4));
     TEST_OK(r.api->write(r.stream, "suspect", r.memory, 0, &value, 4));
@@ -277,7 +277,7 @@ DEVICE_TEST(kernels_without_an_image) {
     backend_rig r = rig_open(device);
     tdm_bk_kernel *kernel;
     TEST_REFUSED(rig_build(&r, "nothing", "no text", "", &kernel), TDM_BUILD_FAILED,
-                 "nothing: the library holds no image");
+                 "nothing: the library contains no CUDA image");
     const tdm_kernel_source source = {
         .entry = "odd", .text = "", .defines = "", .prebuilt = &foreign};
     TEST_REFUSED(r.api->kernel_build(r.native, &source, &kernel), TDM_BUILD_FAILED,
@@ -405,17 +405,17 @@ DEVICE_TEST(native_handles) {
     assert_int_equal(read, 42);
     tdm_buffer_destroy(wrapped);
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, address + 4, 16, &wrapped), TDM_BAD_ARGUMENT,
-                 "no multiple of 256");
+                 "not a multiple of 256");
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, 100, 16, &wrapped), TDM_BAD_ARGUMENT,
-                 "no multiple of 256");
+                 "not a multiple of 256");
     tdm_fault_plant("cuMemGetAddressRange", 1, CUDA_ERROR_NOT_FOUND, false);
     const tdm_status status = tdm_buffer_from_cuda(device->device, address, 16, &wrapped);
     tdm_fault_clear();
-    TEST_REFUSED(status, TDM_BAD_ARGUMENT, "the address is of no allocation");
+    TEST_REFUSED(status, TDM_BAD_ARGUMENT, "the address is not in an allocation");
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, 256, 16, &wrapped), TDM_BAD_ARGUMENT,
                  "buffer_from_cuda: wrapped memory: cuPointerGetAttribute");
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, address, SIZE_MAX / 2, &wrapped),
-                 TDM_BAD_ARGUMENT, "follow the address");
+                 TDM_BAD_ARGUMENT, "bytes after the address");
     TEST_REFUSED(tdm_buffer_from_cuda(device->device, 0, 16, &wrapped), TDM_BAD_ARGUMENT,
                  "address is 0");
     TEST_REFUSED(tdm_cuda_address_of_buffer(NULL, &address), TDM_BAD_ARGUMENT, "buffer is NULL");

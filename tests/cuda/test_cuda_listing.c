@@ -37,7 +37,7 @@ TEST(test_files) {
     expect_note("absent.so", "TANDEM_CUDA_LIBRARY=");
     expect_note("absent.so", "absent.so: cannot open shared object file");
     expect_note("empty.so", "file too short");
-    expect_note("nothing.so", "is no CUDA driver: it lacks cuInit");
+    expect_note("nothing.so", "is not a CUDA driver: it lacks cuInit");
     expect_note("queries.so", "offers CUDA 13.0 but lacks cuDevicePrimaryCtxRetain");
 }
 
@@ -56,24 +56,25 @@ TEST(test_odd_answers) {
         const char *variable, *value, *note;
     } rows[] = {
         {"FAKE_INIT", "100", "cuInit: CUDA_ERROR_NO_DEVICE (100); it finds no GPU"},
-        {"FAKE_INIT", "34", "CUDA_ERROR_STUB_LIBRARY (34); the file is the toolkit's stub"},
+        {"FAKE_INIT", "34", "CUDA_ERROR_STUB_LIBRARY (34); the file is the CUDA toolkit's stub"},
         {"FAKE_INIT", "802", "CUDA_ERROR_SYSTEM_NOT_READY (802); a service that the GPUs need"},
         {"FAKE_INIT", "806", "cuInit: CUDA_ERROR_MPS_RPC_FAILURE (806)"},
-        {"FAKE_INIT", "803", "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803); the library and the kernel"},
-        {"FAKE_INIT", "999", "CUDA_ERROR_UNKNOWN (999); the kernel's module does not answer"},
+        {"FAKE_INIT", "803",
+         "CUDA_ERROR_SYSTEM_DRIVER_MISMATCH (803); the driver library and the kernel"},
+        {"FAKE_INIT", "999", "CUDA_ERROR_UNKNOWN (999); the nvidia kernel module does not answer"},
         {"FAKE_INIT", "3", "cuInit: CUDA_ERROR_NOT_INITIALIZED (3)"},
         {"FAKE_INIT", "7777", "unknown CUDA error (7777)"},
         {"FAKE_COUNT", "0", "the driver finds no GPU"},
         {"FAKE_COUNT", "-1", "cuDeviceGetCount: CUDA_SUCCESS (0), -1 devices"},
         {"FAKE_COUNT", "2000000000", "2000000000 devices"},
         {"FAKE_COUNT_CODE", "304", "cuDeviceGetCount: CUDA_ERROR_OPERATING_SYSTEM (304)"},
-        {"FAKE_DEVICE_CODE", "101", "device 0 is passed over: cuDeviceGet: CUDA_ERROR_INVALID_DEV"},
+        {"FAKE_DEVICE_CODE", "101", "device 0 is skipped: cuDeviceGet: CUDA_ERROR_INVALID_DEV"},
         {"FAKE_NAME_CODE", "999", "its name: cuDeviceGetName: CUDA_ERROR_UNKNOWN (999)"},
         {"FAKE_MAJOR", "6", "it has compute capability 6.0, 7.5 is needed"},
         {"FAKE_MODE", "2", "its compute mode prohibits contexts"},
-        {"FAKE_UNIFIED", "0", "host and device have no common addresses"},
-        {"FAKE_UNITS", "0", "gives no size of memory (1073741824 bytes), units (0)"},
-        {"FAKE_MEMORY", "0", "gives no size of memory (0 bytes)"},
+        {"FAKE_UNIFIED", "0", "it has no unified addressing of host and device memory"},
+        {"FAKE_UNITS", "0", "reports no valid memory size (1073741824 bytes), compute units (0)"},
+        {"FAKE_MEMORY", "0", "reports no valid memory size (0 bytes)"},
         {"FAKE_UNKNOWN_ATTRIBUTE", "16", "cuDeviceGetAttribute: CUDA_ERROR_INVALID_VALUE (1)"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -102,14 +103,13 @@ TEST(test_build_without_kernels) {
     setenv("FAKE_NAME", "NVIDIA H200", 1);
     if (tdm_prebuilt_architectures()[0] == '\0') {
         expect_note("complete.so",
-                    "\"NVIDIA H200\", is passed over: this build of the library holds no CUDA");
+                    "\"NVIDIA H200\", is skipped: this build of the library contains no CUDA");
     } else {
         tdm_context *const context = context_on("complete.so");
         assert_int_equal(tdm_context_device_count(context), 1);
         tdm_context_destroy(context);
         setenv("FAKE_VERSION", "11080", 1); // older than every toolkit that builds kernels
-        expect_note("complete.so",
-                    "\"NVIDIA H200\", is passed over: the driver supports CUDA 11.8");
+        expect_note("complete.so", "\"NVIDIA H200\", is skipped: the driver supports CUDA 11.8");
         unsetenv("FAKE_VERSION");
     }
     unsetenv("FAKE_NAME");
@@ -229,15 +229,15 @@ TEST(test_images_newer_than_the_driver) {
         {both, 13010, 13000, 86, NULL, true},
         {"80;90a", 13010, 13000, 86, NULL, false},
         {both, 13010, 13000, 100,
-         "the driver supports CUDA 13.0, the library's kernels were built by 13.1: only their "
-         "machine code can be loaded, and 80;90a;75-ptx holds none for compute capability 10.0; a "
-         "driver that supports CUDA 13.1 compiles their PTX",
+         "the driver supports CUDA 13.0, the library's kernels were built with 13.1: only their "
+         "machine code can be loaded, and 80;90a;75-ptx contains none for compute capability 10.0; "
+         "a driver that supports CUDA 13.1 can compile their PTX",
          true},
         {both, 13000, 12040, 80,
-         "the driver supports CUDA 12.4, the library's kernels were built by 13.0: a driver that "
+         "the driver supports CUDA 12.4, the library's kernels were built with 13.0: a driver that "
          "supports CUDA 13.0 or newer is needed",
          false},
-        {both, 12000, 11080, 75, "supports CUDA 11.8, the library's kernels were built by 12.0",
+        {both, 12000, 11080, 75, "supports CUDA 11.8, the library's kernels were built with 12.0",
          false},
         {"80;90a", 13000, 13000, 120, "kernels are for 80;90a, none for compute capability 12.0",
          false},
@@ -266,7 +266,8 @@ TEST(test_no_context) {
     tdm_fault_plant("cuDevicePrimaryCtxRetain", 1, CUDA_ERROR_DEVICE_UNAVAILABLE, false);
     assert_int_equal(tdm_device_get(context, 0, &device), TDM_NO_DEVICE);
     tdm_fault_clear();
-    assert_non_null(strstr(tdm_last_detail(), "_UNAVAILABLE (46); it is busy: another process"));
+    assert_non_null(
+        strstr(tdm_last_detail(), "_UNAVAILABLE (46); another process uses it exclusively"));
     tdm_context_destroy(context);
 }
 

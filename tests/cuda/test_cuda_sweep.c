@@ -175,7 +175,7 @@ static tdm_status make_tensor_map_product(const sweep_round *w, tensor_map_produ
     TDM_TRY(tdm_tensor_create(w->device, TDM_F16, 2, d, &p->d));
     desc.variant = "gemm_f16_wgmma_256x256__sm90a";
     const tdm_status status = tdm_gemm_plan_create(w->device, &desc, &p->plan);
-    if (status != TDM_UNSUPPORTED || !strstr(tdm_last_detail(), "no room for one of its clusters"))
+    if (status != TDM_UNSUPPORTED || !strstr(tdm_last_detail(), "cannot run one of its clusters"))
         return status;
     // The query for the number of clusters failed; a variant without clusters is the fallback.
     atomic_store(&by_library, true);

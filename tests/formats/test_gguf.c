@@ -208,12 +208,12 @@ TEST(test_hostile_heads) {
         const char *sentence;
     } rows[] = {
         {"GGML", 3, 0, 0, "does not begin with \"GGUF\""},
-        {"GGUF", 1, 0, 0, "of GGUF version 1"},
-        {"GGUF", 4, 0, 0, "of GGUF version 4"},
+        {"GGUF", 1, 0, 0, "has GGUF version 1"},
+        {"GGUF", 4, 0, 0, "has GGUF version 4"},
         {"GGUF", 0x03000000, 0, 0, "big-endian"},
-        {"GGUF", 3, 1, 0, "1 tensors and 0 values have no room"},
-        {"GGUF", 3, UINT64_MAX, 0, "have no room"},
-        {"GGUF", 2, 0, UINT64_MAX / 13 + 1, "have no room"},
+        {"GGUF", 3, 1, 0, "too small for 1 tensors and 0 values"},
+        {"GGUF", 3, UINT64_MAX, 0, "the file is too small for"},
+        {"GGUF", 2, 0, UINT64_MAX / 13 + 1, "the file is too small for"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         byte_list list = {.size = 0};
@@ -233,16 +233,16 @@ TEST(test_hostile_values) {
         size_t bytes;
         const char *sentence;
     } rows[] = {
-        {"k", 13, "", 0, "\"k\" is of the unknown type 13"},
-        {"k", GGUF_VALUE_BOOL, "\2", 1, "\"k\" is a bool of 2"},
+        {"k", 13, "", 0, "\"k\" has the unknown type 13"},
+        {"k", GGUF_VALUE_BOOL, "\2", 1, "\"k\" is a bool with the value 2"},
         {"", GGUF_VALUE_U8, "\0", 1, "has 0 bytes, not 1 to"},
-        {"k\033[2J", GGUF_VALUE_U8, "\0", 1, "no UTF-8 text without control"},
-        {"\xff", GGUF_VALUE_U8, "\0", 1, "no UTF-8 text"},
+        {"k\033[2J", GGUF_VALUE_U8, "\0", 1, "not UTF-8 text without control"},
+        {"\xff", GGUF_VALUE_U8, "\0", 1, "not UTF-8 text"},
         {"k", GGUF_VALUE_STRING, "\xff\xff\xff\xff\xff\xff\xff\xff", 8, "truncated in value \"k\""},
         {"k", GGUF_VALUE_ARRAY, "\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\x7f", 12,
          "claims 9223372036854775807 elements"},
-        {"k", GGUF_VALUE_ARRAY, "\x0d\0\0\0\1\0\0\0\0\0\0\0", 12, "of the unknown type 13"},
-        {"general.alignment", GGUF_VALUE_U8, "\40", 1, "general.alignment is of type 0"},
+        {"k", GGUF_VALUE_ARRAY, "\x0d\0\0\0\1\0\0\0\0\0\0\0", 12, "have the unknown type 13"},
+        {"general.alignment", GGUF_VALUE_U8, "\40", 1, "general.alignment has the type 0"},
         {"general.alignment", GGUF_VALUE_U32, "\0\0\0\0", 4, "general.alignment is 0"},
         {"general.alignment", GGUF_VALUE_U32, "\60\0\0\0", 4, "general.alignment is 48"},
         {"general.alignment", GGUF_VALUE_U32, "\0\0\0\x80", 4, "general.alignment is 2147483648"},
@@ -267,7 +267,7 @@ TEST(test_values_that_stand_twice) {
         put_u32(&list, GGUF_VALUE_U8);
         put(&list, "\1", 1);
     }
-    expect_refused(&list, list.size, "the key \"k\" stands twice");
+    expect_refused(&list, list.size, "the key \"k\" appears twice");
 }
 
 TEST(test_deep_arrays_are_refused) {
@@ -294,22 +294,22 @@ TEST(test_hostile_tensors) {
     } rows[] = {
         {{1, 1, 1, 1, 1}, GGUF_F32, 0, UINT64_MAX, 32, "has 5 dimensions, not 0 to 4"},
         {{0}, GGUF_F32, 0, UINT64_MAX, 3, "of 4 bytes at byte 0 ends beyond the 3 bytes"},
-        {{0}, GGUF_Q8_0, 0, UINT64_MAX, 64, "is 1, no multiple of the 32 of a Q8_0 block"},
-        {{8}, 1000, 0, UINT64_MAX, 32, "tensor \"a\" is of type 1000, which Tandem does not read"},
-        {{256}, 14, 0, UINT64_MAX, 210, "tensor \"a\" is of type 14"},
-        {{33}, GGUF_Q8_0, 0, UINT64_MAX, 64, "no multiple of the 32 of a Q8_0 block"},
-        {{16, 2}, GGUF_Q4_0, 0, UINT64_MAX, 64, "no multiple of the 32 of a Q4_0 block"},
+        {{0}, GGUF_Q8_0, 0, UINT64_MAX, 64, "is 1, not a multiple of the 32 of a Q8_0 block"},
+        {{8}, 1000, 0, UINT64_MAX, 32, "tensor \"a\" has the type 1000, which Tandem does not"},
+        {{256}, 14, 0, UINT64_MAX, 210, "tensor \"a\" has the type 14"},
+        {{33}, GGUF_Q8_0, 0, UINT64_MAX, 64, "not a multiple of the 32 of a Q8_0 block"},
+        {{16, 2}, GGUF_Q4_0, 0, UINT64_MAX, 64, "not a multiple of the 32 of a Q4_0 block"},
         {{UINT64_MAX}, GGUF_I8, 0, UINT64_MAX, 32, "dimension 0 of tensor \"a\" is 1844674"},
         {{1ull << 62, 4}, GGUF_F32, 0, UINT64_MAX, 32, "overflows 64 bits"},
         {{1ull << 32, 1ull << 31}, GGUF_I8, 0, UINT64_MAX, 32, "overflows 64 bits"},
-        {{8}, GGUF_F32, 8, UINT64_MAX, 64, "at byte 8, no multiple of the alignment 32"},
-        {{8}, GGUF_F32, 32, UINT64_MAX, 64, "a hole of 32 bytes lies before tensor \"a\""},
+        {{8}, GGUF_F32, 8, UINT64_MAX, 64, "at byte 8, not a multiple of the alignment 32"},
+        {{8}, GGUF_F32, 32, UINT64_MAX, 64, "there is a gap of 32 bytes before tensor \"a\""},
         {{8}, GGUF_F32, 0, UINT64_MAX, 31, "ends beyond the 31 bytes"},
         {{1ull << 40}, GGUF_F32, 0, UINT64_MAX, 32, "ends beyond the 32 bytes"},
-        {{8}, GGUF_F32, UINT64_MAX - 31, UINT64_MAX, 32, "a hole of"},
-        {{8}, GGUF_F32, 0, 0, 64, "overlaps the one before"},
-        {{16}, GGUF_F32, 0, 32, 64, "tensor \"b\" at byte 32 overlaps the one before"},
-        {{8}, GGUF_F32, 0, 64, 96, "a hole of 32 bytes lies before tensor \"b\""},
+        {{8}, GGUF_F32, UINT64_MAX - 31, UINT64_MAX, 32, "there is a gap of"},
+        {{8}, GGUF_F32, 0, 0, 64, "overlaps the previous tensor"},
+        {{16}, GGUF_F32, 0, 32, 64, "tensor \"b\" at byte 32 overlaps the previous tensor"},
+        {{8}, GGUF_F32, 0, 64, 96, "there is a gap of 32 bytes before tensor \"b\""},
     };
     static const uint64_t vector[] = {8, 0};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -413,7 +413,7 @@ TEST(test_tensors_that_stand_twice) {
     put_tensor(&list, "a", vector, GGUF_F32, 0);
     put_tensor(&list, "a", vector, GGUF_F32, 32);
     put_data(&list, 32, 64);
-    expect_refused(&list, list.size, "the name \"a\" stands twice");
+    expect_refused(&list, list.size, "the name \"a\" appears twice");
 }
 
 /* ---- damage ---- */
@@ -542,12 +542,12 @@ TEST_WITH(test_writer_refuses, test_folder_make, test_folder_remove_empty) {
     file_error error = {""};
     assert_int_equal(gguf_writer_open(path, tensors, 2, NULL, 0, 32, &writer, &error), -1);
     assert_null(writer);
-    assert_non_null(strstr(error.text, "the name \"taken\" is taken"));
+    assert_non_null(strstr(error.text, "the name \"taken\" is already used"));
     assert_int_equal(gguf_writer_open(path, tensors, 1, NULL, 0, 32, &writer, &error), 0);
     assert_int_equal(tensor_writer_put(writer, 0, 1, "1234", 4, &error), -1);
     assert_non_null(strstr(error.text, "lie beyond"));
     assert_int_equal(tensor_writer_finish(writer, &error), -1);
-    assert_non_null(strstr(error.text, "0 bytes were written of tensors that take 4"));
+    assert_non_null(strstr(error.text, "0 bytes were written of tensors that need 4"));
     /* test_folder_remove_empty checks that no file is left. */
 }
 

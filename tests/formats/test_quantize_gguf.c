@@ -240,7 +240,7 @@ TEST_WITH(blocks_are_taken_apart_again, test_checkpoint_enter, test_checkpoint_l
     quantized_weight weight = test_weight_read(codes, "w");
     test_weight_check(wide, &weight);
     gguf_close(blocks);
-    test_quantize(1, NULL, "is one that q8_0 takes; \"w\": already in these blocks",
+    test_quantize(1, NULL, "can be converted to q8_0; \"w\": already in this block format",
                   "a.gguf d.gguf --scheme q8_0");
 }
 

@@ -54,92 +54,92 @@ static const struct {
     const char *sentence;
 } hostile[] = {
     /* no header object */
-    {"", 0, "no JSON object"},
-    {"[]", 0, "no JSON object"},
-    {"  ", 0, "no JSON object"},
-    {"\n[{}]", 0, "no JSON object"},
-    {"\xef\xbb\xbf{}", 0, "no JSON object"},
-    {"{", 0, "no JSON object"},
-    {"{]", 0, "no JSON object"},
-    {"{\"a\":", 0, "no JSON object"},
-    {"{\"a", 0, "no JSON object"},
-    {"{\"a\\", 0, "no JSON object"},
-    {"{\"a\":{\"dtype\":\"F32\",}}", 0, "no JSON object"},
-    {"{\"a\":NaN}", 0, "no JSON object"},
-    {"{}{}", 0, "something follows"},
-    {"{}\n{", 0, "something follows"},
+    {"", 0, "not a JSON object"},
+    {"[]", 0, "not a JSON object"},
+    {"  ", 0, "not a JSON object"},
+    {"\n[{}]", 0, "not a JSON object"},
+    {"\xef\xbb\xbf{}", 0, "not a JSON object"},
+    {"{", 0, "not a JSON object"},
+    {"{]", 0, "not a JSON object"},
+    {"{\"a\":", 0, "not a JSON object"},
+    {"{\"a", 0, "not a JSON object"},
+    {"{\"a\\", 0, "not a JSON object"},
+    {"{\"a\":{\"dtype\":\"F32\",}}", 0, "not a JSON object"},
+    {"{\"a\":NaN}", 0, "not a JSON object"},
+    {"{}{}", 0, "there is data after"},
+    {"{}\n{", 0, "there is data after"},
     {"{}\n\f", 0, "control character"},
-    {"{\"\xff\":{}}", 0, "no UTF-8 text (byte 2)"},
-    {"{\"\xc0\xaf\":{}}", 0, "no UTF-8 text"},
-    {"{\"\xed\xa0\x80\":{}}", 0, "no UTF-8 text"},
-    {"{\"\xe2\x82", 0, "no UTF-8 text"},
+    {"{\"\xff\":{}}", 0, "not UTF-8 text (byte 2)"},
+    {"{\"\xc0\xaf\":{}}", 0, "not UTF-8 text"},
+    {"{\"\xed\xa0\x80\":{}}", 0, "not UTF-8 text"},
+    {"{\"\xe2\x82", 0, "not UTF-8 text"},
     {"{\"a\x1b[2J\":{}}", 0, "control character"},
     {"{\"a\\u0000b\":{}}", 0, "character NUL"},
-    {"{\"a\":[[[[0]]]]}", 0, "tensor \"a\" is no object"},
-    {ONE("F32", "[{}]", "[0,4]"), 4, "dimension 0 of tensor \"a\" is no whole number"},
-    {ONE("F32", "[1]", "[[0],[4]]"), 4, "data offset of tensor \"a\" is no whole number"},
+    {"{\"a\":[[[[0]]]]}", 0, "tensor \"a\" is not an object"},
+    {ONE("F32", "[{}]", "[0,4]"), 4, "dimension 0 of tensor \"a\" is not an integer"},
+    {ONE("F32", "[1]", "[[0],[4]]"), 4, "data offset of tensor \"a\" is not an integer"},
     /* invalid tensors */
-    {"{\"a\":1}", 0, "tensor \"a\" is no object"},
-    {"{\"a\":null}", 0, "tensor \"a\" is no object"},
+    {"{\"a\":1}", 0, "tensor \"a\" is not an object"},
+    {"{\"a\":null}", 0, "tensor \"a\" is not an object"},
     {"{\"a\":{}}", 0, "tensor \"a\" has no dtype"},
     {"{\"a\":{\"dtype\":4}}", 0, "tensor \"a\" has no dtype"},
     {ONE("F31", "[1]", "[0,4]"), 4, "unknown dtype \"F31\""},
-    {ONE("F4", "[3]", "[0,2]"), 2, "the 12 bits of tensor \"a\" are no whole bytes"},
-    {ONE("F6_E2M3", "[5,3]", "[0,12]"), 12, "are no whole bytes"},
-    {ONE("F4", "[4]", "[0,4]"), 4, "claims 4 bytes of data, but its shape takes 2"},
-    {ONE("F4", "[4611686018427387904]", "[0,4]"), 4, "no whole number"},
+    {ONE("F4", "[3]", "[0,2]"), 2, "the 12 bits of tensor \"a\" are not whole bytes"},
+    {ONE("F6_E2M3", "[5,3]", "[0,12]"), 12, "are not whole bytes"},
+    {ONE("F4", "[4]", "[0,4]"), 4, "claims 4 bytes of data, but its shape needs 2"},
+    {ONE("F4", "[4611686018427387904]", "[0,4]"), 4, "not an integer"},
     {ONE("f32", "[1]", "[0,4]"), 4, "unknown dtype \"f32\""},
     {"{\"a\":{\"dtype\":\"F32\"}}", 0, "tensor \"a\" has no shape"},
     {"{\"a\":{\"dtype\":\"F32\",\"shape\":{}}}", 0, "tensor \"a\" has no shape"},
-    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", 4, "no data_offsets of two"},
-    {ONE("F32", "[1]", "[0]"), 4, "no data_offsets of two"},
-    {ONE("F32", "[1]", "[0,4,8]"), 4, "no data_offsets of two"},
-    {ONE("F32", "[1]", "\"04\""), 4, "no data_offsets of two"},
+    {"{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}", 4, "no data_offsets with two"},
+    {ONE("F32", "[1]", "[0]"), 4, "no data_offsets with two"},
+    {ONE("F32", "[1]", "[0,4,8]"), 4, "no data_offsets with two"},
+    {ONE("F32", "[1]", "\"04\""), 4, "no data_offsets with two"},
     {"{\"a\":{\"Dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4],\"x\":1}}", 4,
      "tensor \"a\" has no dtype"},
-    {"{\"a\\u001b[2J\":1}", 0, "tensor \"a?[2J\" is no object"},
+    {"{\"a\\u001b[2J\":1}", 0, "tensor \"a?[2J\" is not an object"},
     /* duplicate members */
     {TWO(ENTRY("U8", "[1]", "[0,1]"),
          ENTRY("U8", "[1]", "[1,2]") ",\"a\":" ENTRY("U8", "[0]", "[2,2]")),
-     2, "\"a\" stands twice in the header"},
+     2, "\"a\" appears twice in the header"},
     {"{\"a\":{\"dtype\":\"U8\",\"dtype\":\"I8\",\"shape\":[1],\"data_offsets\":[0,1]}}", 1,
-     "\"dtype\" stands twice in a"},
+     "\"dtype\" appears twice in a"},
     {"{\"a\":{\"dtype\":\"U8\",\"shape\":[1],\"x\":1,\"data_offsets\":[0,1],\"data_offsets\":[0,1]}"
      "}",
-     1, "\"data_offsets\" stands twice in a"},
-    {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" stands twice"},
-    {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "\"k\" stands twice in __metadata__"},
-    {"{\"__metadata__\":[]}", 0, "__metadata__ is no object"},
-    {"{\"__metadata__\":{\"k\":1}}", 0, "\"k\" of __metadata__ is no text"},
+     1, "\"data_offsets\" appears twice in a"},
+    {"{\"__metadata__\":{},\"__metadata__\":{}}", 0, "\"__metadata__\" appears twice"},
+    {"{\"__metadata__\":{\"k\":\"1\",\"k\":\"2\"}}", 0, "\"k\" appears twice in __metadata__"},
+    {"{\"__metadata__\":[]}", 0, "__metadata__ is not an object"},
+    {"{\"__metadata__\":{\"k\":1}}", 0, "\"k\" of __metadata__ is not a string"},
     /* shapes */
-    {ONE("F32", "[-1]", "[0,4]"), 4, "dimension 0 of tensor \"a\" is no whole number"},
-    {ONE("F32", "[1,0.5]", "[0,4]"), 4, "dimension 1 of tensor \"a\" is no whole number"},
-    {ONE("F32", "[\"1\"]", "[0,4]"), 4, "is no whole number"},
-    {ONE("F32", "[1e400]", "[0,4]"), 4, "is no whole number"},
-    {ONE("F32", "[9007199254740993]", "[0,4]"), 4, "is no whole number"},
-    {ONE("F32", "[18446744073709551616]", "[0,4]"), 4, "is no whole number"},
+    {ONE("F32", "[-1]", "[0,4]"), 4, "dimension 0 of tensor \"a\" is not an integer"},
+    {ONE("F32", "[1,0.5]", "[0,4]"), 4, "dimension 1 of tensor \"a\" is not an integer"},
+    {ONE("F32", "[\"1\"]", "[0,4]"), 4, "is not an integer"},
+    {ONE("F32", "[1e400]", "[0,4]"), 4, "is not an integer"},
+    {ONE("F32", "[9007199254740993]", "[0,4]"), 4, "is not an integer"},
+    {ONE("F32", "[18446744073709551616]", "[0,4]"), 4, "is not an integer"},
     {ONE("F32", "[1,1,1,1,1,1,1,1,1]", "[0,4]"), 4, "more than 8 dimensions"},
     {ONE("U8", "[4294967296,4294967296]", "[0,0]"), 0, "overflows 64 bits"},
     {ONE("F64", "[4503599627370496,512]", "[0,0]"), 0, "overflows 64 bits"},
     {ONE("U8", "[4294967296,2147483648]", "[0,0]"), 0, "overflows 64 bits"},
     /* ranges */
-    {ONE("F32", "[1]", "[-4,0]"), 4, "data offset of tensor \"a\" is no whole number"},
-    {ONE("F32", "[1]", "[0,4.5]"), 5, "data offset of tensor \"a\" is no whole number"},
-    {ONE("F32", "[1]", "[0,\"4\"]"), 4, "data offset of tensor \"a\" is no whole number"},
-    {ONE("F32", "[1]", "[4,0]"), 4, "ends at byte 0, before its begin at 4"},
+    {ONE("F32", "[1]", "[-4,0]"), 4, "data offset of tensor \"a\" is not an integer"},
+    {ONE("F32", "[1]", "[0,4.5]"), 5, "data offset of tensor \"a\" is not an integer"},
+    {ONE("F32", "[1]", "[0,\"4\"]"), 4, "data offset of tensor \"a\" is not an integer"},
+    {ONE("F32", "[1]", "[4,0]"), 4, "ends at byte 0, before its start at 4"},
     {ONE("F32", "[1]", "[0,4]"), 3, "ends at byte 4, but the file holds 3"},
     {ONE("F32", "[1]", "[9007199254740987,9007199254740991]"), 4, "but the file holds 4"},
-    {ONE("F32", "[2]", "[0,4]"), 4, "claims 4 bytes of data, but its shape takes 8"},
-    {ONE("F32", "[]", "[0,0]"), 0, "claims 0 bytes of data, but its shape takes 4"},
-    {ONE("F16", "[2,0]", "[0,4]"), 4, "claims 4 bytes of data, but its shape takes 0"},
+    {ONE("F32", "[2]", "[0,4]"), 4, "claims 4 bytes of data, but its shape needs 8"},
+    {ONE("F32", "[]", "[0,0]"), 0, "claims 0 bytes of data, but its shape needs 4"},
+    {ONE("F16", "[2,0]", "[0,4]"), 4, "claims 4 bytes of data, but its shape needs 0"},
     {TWO(ENTRY("U8", "[4]", "[0,4]"), ENTRY("U8", "[4]", "[2,6]")), 6,
      "\"a\" and \"b\" overlap at byte 2"},
     {TWO(ENTRY("U8", "[4]", "[0,4]"), ENTRY("U8", "[4]", "[0,4]")), 4, "overlap at byte 0"},
     {TWO(ENTRY("U8", "[4]", "[0,4]"), ENTRY("U8", "[4]", "[3,7]")), 7, "overlap at byte 3"},
     {TWO(ENTRY("U8", "[6]", "[0,6]"), ENTRY("U8", "[2]", "[2,4]")), 6, "overlap at byte 2"},
     {TWO(ENTRY("U8", "[4]", "[0,4]"), ENTRY("U8", "[2]", "[6,8]")), 8,
-     "hole of 2 bytes lies before tensor \"b\""},
-    {ONE("U8", "[4]", "[1,5]"), 5, "hole of 1 bytes lies before tensor \"a\""},
+     "gap of 2 bytes before tensor \"b\""},
+    {ONE("U8", "[4]", "[1,5]"), 5, "gap of 1 bytes before tensor \"a\""},
     {ONE("U8", "[4]", "[0,4]"), 7, "3 bytes after the last tensor"},
     {"{}", 1, "1 bytes after the last tensor"},
 };
@@ -159,12 +159,12 @@ TEST(test_hostile_lengths) {
         size_t there;
         const char *sentence;
     } rows[] = {
-        {3, 2, "truncated: its header takes 3 bytes, 2 are there"},
+        {3, 2, "truncated: its header needs 3 bytes, but only 2 are present"},
         {2 + SAFETENSORS_MAX_HEADER, 2, "above the limit"},
         {UINT64_MAX, 2, "above the limit"},
         {UINT64_MAX - 7, 2, "above the limit"},
         {(uint64_t)1 << 63, 2, "above the limit"},
-        {0, 0, "no JSON object"},
+        {0, 0, "not a JSON object"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         file_bytes file = make_file("{}", rows[i].there, rows[i].length, 0);
@@ -422,8 +422,8 @@ TEST(test_paths_that_are_no_files) {
     } rows[] = {
         {"/nonexistent/a.safetensors", "No such file"},
         {"", "the name of the input file is empty"},
-        {"/", "no regular file"},
-        {"/dev/null", "no regular file"},
+        {"/", "not a regular file"},
+        {"/dev/null", "not a regular file"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         safetensors_file *file = (safetensors_file *)(uintptr_t)1;
@@ -494,12 +494,12 @@ TEST_WITH(test_writer_refuses, test_folder_make, test_folder_remove_empty) {
     char path[TEST_PATH];
     test_folder_path(path, "refused.safetensors");
     assert_int_equal(test_safetensors_write(path, tensors, 2, NULL, 0, &error), -1);
-    assert_string_equal(error.text, "the name \"a\" is taken");
+    assert_string_equal(error.text, "the name \"a\" is already used");
     tensors[1].name = "__metadata__";
     assert_int_equal(test_safetensors_write(path, tensors, 2, NULL, 0, &error), -1);
-    assert_string_equal(error.text, "the name \"__metadata__\" is taken");
+    assert_string_equal(error.text, "the name \"__metadata__\" is already used");
     assert_int_equal(test_safetensors_write(path, NULL, 0, metadata, 3, &error), -1);
-    assert_string_equal(error.text, "the metadata key \"k\" is taken");
+    assert_string_equal(error.text, "the metadata key \"k\" is already used");
     assert_int_equal(access(path, F_OK), -1);
 }
 
@@ -535,7 +535,7 @@ TEST_WITH(test_writer_in_pieces, test_folder_make, test_folder_remove_empty) {
     assert_int_equal(safetensors_writer_open(path, tensors, 2, NULL, 0, &writer, &error), 0);
     assert_int_equal(tensor_writer_put(writer, 0, 0, "abcd", 4, &error), 0);
     assert_int_equal(tensor_writer_finish(writer, &error), -1);
-    assert_non_null(strstr(error.text, "4 bytes were written of tensors that take 7"));
+    assert_non_null(strstr(error.text, "4 bytes were written of tensors that need 7"));
     assert_int_equal(access(path, F_OK), -1);
 }
 

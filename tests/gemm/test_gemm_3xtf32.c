@@ -267,7 +267,7 @@ TEST(infinities_and_nans_as_in_f32) {
 
 /* ---- the permission ---- */
 
-#define REFUSAL "multiplies f32 as three products of tf32, which the description does not allow"
+#define REFUSAL "multiplies f32 as three tf32 products, which the description does not allow"
 
 static void refuses_without(const test_device *device, const tdm_variant *row) {
     tdm_gemm_desc desc = desc_of(64, 64, 64);

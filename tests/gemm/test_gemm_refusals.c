@@ -22,11 +22,11 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     desc = gemm_small_desc();
     desc.transpose_a = 1;
     refuse_desc(device, &desc, TDM_BAD_SHAPE,
-                "gemm: K of A is 4 but K of B is 6; A would fit the other way round (transpose_a");
+                "gemm: K of A is 4 but K of B is 6; the transpose of A would fit (transpose_a");
     desc = gemm_small_desc();
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){5, 6}, &desc.b));
     refuse_desc(device, &desc, TDM_BAD_SHAPE,
-                "gemm: K of A is 6 but K of B is 5; B would fit the other way round (transpose_b");
+                "gemm: K of A is 6 but K of B is 5; the transpose of B would fit (transpose_b");
     // Only one of the two extents would fit the other way round.
     static const struct {
         int64_t a[2], b[2];
@@ -62,10 +62,10 @@ DEVICE_TEST(types_that_have_no_kernel_are_refused_by_name) {
     tdm_gemm_desc desc = gemm_small_desc();
     desc.b.dtype = TDM_S8;
     refuse_desc(device, &desc, TDM_BAD_ARGUMENT,
-                "gemm: B is s8 and A is f32: B must carry quantization parameters");
+                "gemm: B is s8 and A is f32: B must have quantization parameters");
     desc.b.dtype = TDM_U8;
     refuse_desc(device, &desc, TDM_UNSUPPORTED,
-                "gemm: A is f32 and B is u8; both of f32, f16 or bf16");
+                "gemm: A is f32 and B is u8; supported are A and B of f32, f16 or bf16");
     desc = gemm_small_desc();
     desc.d.dtype = TDM_F64;
     refuse_desc(device, &desc, TDM_UNSUPPORTED, "D is f64");
@@ -77,7 +77,7 @@ DEVICE_TEST(types_that_have_no_kernel_are_refused_by_name) {
 DEVICE_TEST(epilogues_that_do_not_fit_are_refused) {
     tdm_gemm_desc desc = gemm_small_desc();
     desc.beta = 2.0f;
-    refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "gemm: beta is 2 but there is no C");
+    refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "gemm: beta is 2 but C is NULL");
     desc = gemm_small_desc();
     desc.activation = (tdm_activation)42;
     refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "activation is 42");
@@ -94,9 +94,9 @@ DEVICE_TEST(epilogues_that_do_not_fit_are_refused) {
     refuse_desc(device, &desc, TDM_BAD_SHAPE, "M of residual is 6 but M of D is 4");
     desc = gemm_small_desc();
     desc.d.strides[0] = 0;
-    refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "elements of D share memory");
+    refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "elements of D overlap in memory");
     desc.d.strides[0] = 3;
-    refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "elements of D share memory");
+    refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "elements of D overlap in memory");
 }
 
 DEVICE_TEST(null_and_foreign_structs_are_refused) {
@@ -136,7 +136,7 @@ DEVICE_TEST(sizes_that_overflow_are_refused) {
         tdm_gemm_plan_destroy(plan);
     } else {
         const bool short_loops = !(device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS);
-        if (!strstr(tdm_last_detail(), short_loops ? "65535 passes" : "packed form of"))
+        if (!strstr(tdm_last_detail(), short_loops ? "65535 passes" : "packed B would exceed"))
             test_case_fail("the detail is: %s", tdm_last_detail());
     }
 }
@@ -152,7 +152,7 @@ DEVICE_TEST(a_forced_variant_is_taken_or_refused_with_the_reason) {
     desc.variant = "gemm_f16_tiled_32x32";
     refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_f16_tiled_32x32: A is f32 and B is f32");
     desc.variant = "gemm_of_nobody";
-    refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_of_nobody: no such variant");
+    refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm_of_nobody: unknown variant");
     if (!(device->info.capabilities & TDM_CAP_CPU_CORES)) {
         desc.variant = "gemm_f32_panel_8x8";
         refuse_desc(device, &desc, TDM_UNSUPPORTED,
@@ -178,7 +178,7 @@ DEVICE_TEST(operands_that_are_not_the_plans_are_refused) {
     TEST_REFUSED(tdm_gemm(device->stream, 1, NULL, b, 0, NULL, d, NULL), TDM_BAD_ARGUMENT,
                  "A is NULL");
     TEST_REFUSED(tdm_gemm(device->stream, 1, a, b, 1, NULL, d, NULL), TDM_BAD_ARGUMENT,
-                 "beta is 1 but there is no C");
+                 "beta is 1 but C is NULL");
     args.struct_size = 3;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
                  "struct_size of args is 3");
@@ -194,7 +194,7 @@ DEVICE_TEST(operands_that_are_not_the_plans_are_refused) {
     args = t.args;
     args.c = narrow;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
-                 "C is given but the plan has none");
+                 "C is given but the plan was made without it");
     args = t.args;
     args.bias = narrow;
     TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
@@ -252,7 +252,7 @@ DEVICE_TEST(a_workspace_that_does_not_do_is_refused) {
         args.a = inside;
         args.workspace = whole;
         TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
-                     "the workspace is the buffer of an operand");
+                     "the workspace is also the buffer of an operand");
         tdm_tensor_destroy(inside);
         tdm_buffer_destroy(whole);
     }

@@ -193,8 +193,8 @@ DEVICE_TEST(one_small_dimension_is_enough) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
     const tdm_gemm_desc square = describe(33, 33, 200, 0);
     expect_choice(device, &square,
-                  cores ? "M is 33 and N is 33, neither is at most 32"
-                        : "M is 33 and N is 33, neither is at most 16");
+                  cores ? "M is 33 and N is 33, one of them must be at most 32"
+                        : "M is 33 and N is 33, one of them must be at most 16");
 }
 
 DEVICE_TEST(a_matrix_with_gaps_both_ways_is_left_to_others) {

@@ -201,7 +201,7 @@ DEVICE_TEST(parts_fill_the_device) {
         const int64_t wanted = (int64_t)device->info.compute_units * held + 1;
         assert_true(held <= device->info.unit_items / items);
         assert_int_equal(plan->split.asked, wanted < 256 ? wanted : 256);
-        snprintf(told, sizeof told, "each of which holds %u groups\n", held);
+        snprintf(told, sizeof told, "each of which runs %u groups at once\n", held);
         assert_non_null(strstr(heard, told));
     }
     tdm_gemm_plan_destroy(plan);
@@ -214,7 +214,7 @@ DEVICE_TEST(parts_can_be_forced_or_forbidden) {
     desc.variant = "gemm_any_reference:split_k=6";
     assert_int_equal(parts_of(device, &desc), 6);
     assert_non_null(
-        strstr(heard, "gemm: K of 60000 split into 6 parts of 10000 and a rest of 0\n"));
+        strstr(heard, "gemm: K of 60000 split into 6 parts of 10000 and a remainder of 0\n"));
     desc = describe(4, 4, 3);
     desc.variant = "gemm_any_reference:split_k=6";
     assert_int_equal(parts_of(device, &desc), 3);
@@ -239,8 +239,9 @@ DEVICE_TEST(packed_weights_are_split_unless_they_lie_in_panels) {
             continue;
         snprintf(variant, sizeof variant, "%s:split_k=2", row->name);
         desc.variant = variant;
-        TEST_REFUSED(tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
-                     "split_k is 2: weights that are packed in panels are not split along K");
+        TEST_REFUSED(
+            tdm_gemm_plan_create(device->device, &desc, &plan), TDM_UNSUPPORTED,
+            "split_k is 2: the weights are packed in panels, which cannot be split along K");
         desc.variant = row->name;
         assert_int_equal(parts_of(device, &desc), 0);
     }

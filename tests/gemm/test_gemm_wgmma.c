@@ -293,7 +293,8 @@ static void expect_no_clusters(const test_device *device, tdm_gemm_desc desc) {
     tdm_gemm_plan *plan = NULL;
     TEST_OK(tdm_device_kernel(own.device, tdm_variant_find(clusters_row), &kernel));
     atomic_store(&kernel->clusters, 1);
-    TEST_REFUSED(tdm_gemm_plan_create(own.device, &desc, &plan), TDM_UNSUPPORTED, "no room for");
+    TEST_REFUSED(tdm_gemm_plan_create(own.device, &desc, &plan), TDM_UNSUPPORTED,
+                 "cannot run one of its clusters");
     desc.variant = NULL;
     TEST_OK(tdm_gemm_plan_create(own.device, &desc, &plan));
     if (!strstr(tdm_gemm_plan_variant(plan), "wgmma_128x256"))
@@ -396,7 +397,7 @@ static void run_shifted(const test_device *device, int64_t shift) {
         TEST_OK(tdm_gemm_plan_run(plan, device->stream, &args));
     else
         TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &args), TDM_UNSUPPORTED,
-                     "takes operands at multiples of 16");
+                     "needs offsets that are multiples of 16");
     TEST_OK(tdm_stream_synchronize(device->stream));
     tdm_gemm_plan_destroy(plan);
     destroy_operands(&o);

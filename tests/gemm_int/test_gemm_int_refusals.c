@@ -60,8 +60,8 @@ DEVICE_TEST(types_that_no_kernel_takes_are_refused) {
 #define ALONG(what, entries, dimension, elements, rest)                                            \
     "gemm: " what " has " #entries " entries along dimension " #dimension " of " #elements         \
     " elements; " rest
-#define ONE "one is supported along this dimension"
-#define ONE_OR_EACH "one, or one for each, is supported"
+#define ONE "only 1 is supported along this dimension"
+#define ONE_OR_EACH "supported are 1 or one per element"
 
 DEVICE_TEST(parameters_that_do_not_fit_the_product_are_refused) {
     tdm_gemm_desc desc = quantized_desc();
@@ -157,7 +157,7 @@ DEVICE_TEST(an_integer_d_takes_no_float_epilogue) {
         for (int alpha = 0; alpha < 4; alpha++) {
             desc = good;
             desc.alpha = alphas[alpha];
-            snprintf(text, sizeof text, "gemm: alpha is %g but D is %s, which takes 1",
+            snprintf(text, sizeof text, "gemm: alpha is %g but D is %s, alpha must be 1",
                      (double)desc.alpha, name);
             refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         }
@@ -165,21 +165,23 @@ DEVICE_TEST(an_integer_d_takes_no_float_epilogue) {
         TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.c));
         accept_desc(device, &desc); // beta is 0: C is never read
         desc.beta = 1;
-        snprintf(text, sizeof text, "gemm: beta is 1 and C is f32 but D is %s, which takes", name);
+        snprintf(text, sizeof text, "gemm: beta is 1 and C is f32 but D is %s; C must be s32",
+                 name);
         refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         desc.c.dtype = TDM_S32;
         accept_desc(device, &desc);
         desc.beta = 2;
-        snprintf(text, sizeof text, "gemm: beta is 2 and C is s32 but D is %s, which takes", name);
-        refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
-        desc = good;
-        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.residual));
-        snprintf(text, sizeof text, "gemm: there is a residual but D is %s, which takes none",
+        snprintf(text, sizeof text, "gemm: beta is 2 and C is s32 but D is %s; C must be s32",
                  name);
         refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         desc = good;
+        TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){4, 5}, &desc.residual));
+        snprintf(text, sizeof text,
+                 "gemm: residual is given but D is %s, which does not support it", name);
+        refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
+        desc = good;
         TEST_OK(tdm_layout_contiguous(TDM_F32, 1, (const int64_t[]){5}, &desc.bias));
-        snprintf(text, sizeof text, "gemm: bias is f32 but D is %s, which takes s32", name);
+        snprintf(text, sizeof text, "gemm: bias is f32 but D is %s, bias must be s32", name);
         refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
         desc.bias.dtype = TDM_S8;
         refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm: bias is s8; f32, f16 and bf16");
@@ -188,11 +190,11 @@ DEVICE_TEST(an_integer_d_takes_no_float_epilogue) {
         desc = good;
         desc.activation = TDM_ACT_GELU;
         refuse_desc(device, &desc, TDM_UNSUPPORTED,
-                    d == TDM_S32 ? "gemm: there is an activation but D is s32"
-                                 : "which takes relu or no activation");
+                    d == TDM_S32 ? "gemm: activation is given but D is s32"
+                                 : "activation must be relu or none");
         desc.activation = TDM_ACT_RELU;
         if (d == TDM_S32)
-            refuse_desc(device, &desc, TDM_UNSUPPORTED, "there is an activation but D is s32");
+            refuse_desc(device, &desc, TDM_UNSUPPORTED, "activation is given but D is s32");
         else
             accept_desc(device, &desc);
     }
@@ -202,18 +204,18 @@ DEVICE_TEST(d_carries_parameters_where_it_is_requantized_and_nowhere_else) {
     tdm_gemm_desc desc = quantized_desc();
     desc.d_quant = (tdm_quant_layout){0};
     refuse_desc(device, &desc, TDM_BAD_ARGUMENT,
-                "gemm: D is s8 but carries no quantization parameters");
+                "gemm: D is s8 but has no quantization parameters");
     desc = gemm_int_desc(TDM_S8, TDM_S32, 4, 5, 6);
     gemm_int_arrange(&desc.d_quant, &desc.d, 0, 0, TDM_DTYPE_NONE);
     refuse_desc(device, &desc, TDM_UNSUPPORTED,
-                "gemm: D is s32 and carries a scale: it is the sum itself");
+                "gemm: D is s32 and has a scale, but D receives the integer sums unscaled");
     desc.d.dtype = TDM_F16;
     refuse_desc(device, &desc, TDM_BAD_ARGUMENT,
-                "gemm: D is f16 and carries quantization parameters");
+                "gemm: D is f16, which cannot have quantization parameters");
     // Floats carry no quantization parameters.
-    const char *const says[] = {"gemm: A is f32 and carries quantization parameters",
-                                "gemm: B is f32 and carries quantization parameters",
-                                "gemm: D is f32 and carries quantization parameters"};
+    const char *const says[] = {"gemm: A is f32, which cannot have quantization parameters",
+                                "gemm: B is f32, which cannot have quantization parameters",
+                                "gemm: D is f32, which cannot have quantization parameters"};
     for (int i = 0; i < 3; i++) {
         desc = gemm_int_desc(TDM_F32, TDM_F32, 4, 5, 6);
         desc.b.dtype = TDM_F32;
@@ -257,7 +259,7 @@ DEVICE_TEST(a_k_whose_sums_could_overflow_is_refused) {
                              limits[i].a_zero ? TDM_S32 : TDM_DTYPE_NONE);
             gemm_int_arrange(&desc.b_quant, &desc.b, 0, 1,
                              limits[i].b_zero ? TDM_S8 : TDM_DTYPE_NONE);
-            snprintf(text, sizeof text, "gemm: K is %lld; %s: cut K and add the parts",
+            snprintf(text, sizeof text, "gemm: K is %lld; %s: split K and add the partial results",
                      (long long)k, limits[i].says);
             if (past)
                 refuse_desc(device, &desc, TDM_UNSUPPORTED, text);
@@ -283,7 +285,7 @@ static void refuse_arrangement(gemm_int_table *t, int which, const tdm_quant_lay
     args.b = which == 1 ? other.tensor : given[1];
     if (which == 2)
         args.d = other.tensor;
-    snprintf(text, sizeof text, "gemm: %s carries %s", names[which], part);
+    snprintf(text, sizeof text, "gemm: %s has %s", names[which], part);
     TEST_REFUSED(tdm_gemm_plan_run(t->plan, t->device->stream, &args), TDM_BAD_ARGUMENT, text);
     test_array_expect_unchanged(&other.data);
     gemm_int_operand_destroy(&other);
@@ -301,21 +303,22 @@ DEVICE_TEST(parameters_arranged_otherwise_than_planned_are_refused) {
         refuse_arrangement(&t, i, &none,
                            "no quantization parameters but the plan was made for some");
         gemm_int_arrange(&other, layouts[i], i == 0, i == 0 ? 0 : i == 1 ? 2 : 1, TDM_S32);
-        refuse_arrangement(&t, i, &other,
-                           "parameters of another arrangement but the plan was made for its own");
+        refuse_arrangement(
+            &t, i, &other,
+            "parameters of another layout but the plan was made for the layout in its description");
         other = *planned[i];
         other.zero_point = (tdm_layout){0};
-        refuse_arrangement(&t, i, &other, "parameters of another arrangement");
+        refuse_arrangement(&t, i, &other, "parameters of another layout");
         other = *planned[i];
         other.zero_point.dtype = TDM_U8;
-        refuse_arrangement(&t, i, &other, "parameters of another arrangement");
+        refuse_arrangement(&t, i, &other, "parameters of another layout");
         other = *planned[i];
         other.scale.dtype = i == 1 ? TDM_BF16 : TDM_F16;
-        refuse_arrangement(&t, i, &other, "parameters of another arrangement");
+        refuse_arrangement(&t, i, &other, "parameters of another layout");
     }
     other = desc.b_quant; // other strides
     other.scale.strides[1] = 2;
-    refuse_arrangement(&t, 1, &other, "parameters of another arrangement");
+    refuse_arrangement(&t, 1, &other, "parameters of another layout");
     test_array_expect_unchanged(&t.d.data);
     gemm_int_table_run(&t);
     gemm_int_table_clear(&t);
@@ -352,7 +355,7 @@ DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
     tdm_gemm_desc desc = quantized_desc();
     desc.packed_b = 1;
     const char *const says =
-        "gemm: packed_b carries other quantization parameters than B of the plan";
+        "gemm: the quantization parameters of packed_b differ from those of B in the plan";
     gemm_int_table t;
     gemm_int_table_lay(&t, device, &desc);
     gemm_int_table_run(&t);
@@ -371,7 +374,7 @@ DEVICE_TEST(packed_weights_with_other_parameters_are_refused) {
         TEST_REFUSED(tdm_gemm_plan_run(plan, device->stream, &t.args), TDM_BAD_ARGUMENT, says);
         test_array_expect_unchanged(&t.d.data);
         TEST_REFUSED(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed), TDM_BAD_ARGUMENT,
-                     "gemm: B carries ");
+                     "gemm: B has ");
         assert_null(packed);
         tdm_gemm_plan_destroy(plan);
     }
@@ -460,7 +463,7 @@ DEVICE_TEST(parameters_must_lie_apart_from_d_and_from_the_workspace) {
         args.d = i / 2 == 2 ? moved : t.args.d;
         args.workspace = buffer;
         TEST_REFUSED(tdm_gemm_plan_run(t.plan, device->stream, &args), TDM_BAD_ARGUMENT,
-                     "gemm: the workspace is the buffer of an operand");
+                     "gemm: the workspace is also the buffer of an operand");
         tdm_tensor_destroy(moved);
         tdm_buffer_destroy(buffer);
     }

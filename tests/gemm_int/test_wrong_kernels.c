@@ -108,7 +108,7 @@ static void expect_another(const test_device *device, const char *kernel, const 
 DEVICE_TEST(a_kernel_with_wrong_sums_is_passed_over) {
     char kernel[128];
     name_first_choice(device, kernel);
-    expect_another(device, kernel, "1", "its kernel computes wrong sums here");
+    expect_another(device, kernel, "1", "its kernel computes wrong results on this device");
     assert_int_equal(seen.lines, 1);
     assert_non_null(strstr(seen.driver_line, device->info.selector));
     assert_non_null(strstr(seen.driver_line, device->info.driver_version));
@@ -117,7 +117,7 @@ DEVICE_TEST(a_kernel_with_wrong_sums_is_passed_over) {
 DEVICE_TEST(a_kernel_that_does_not_build_is_compiled_once) {
     char kernel[128];
     name_first_choice(device, kernel);
-    expect_another(device, kernel, ")", "its kernel does not build here");
+    expect_another(device, kernel, ")", "its kernel does not build on this device");
     // The log has one line for each line of the compiler's log, from a single attempt.
     const int lines = seen.lines;
     assert_true(lines >= 1);

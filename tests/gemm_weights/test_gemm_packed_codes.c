@@ -146,8 +146,9 @@ DEVICE_TEST(weights_of_another_form_are_refused) {
                      "gemm: packed_b has layout lines-s8/1 but gemm_int");
     else
         TEST_OK(weights_trial_launch(&many, plan, lines));
-    TEST_REFUSED(weights_trial_launch(&few, packs_lines, without), TDM_BAD_ARGUMENT,
-                 "gemm: packed_b carries other quantization parameters than B of the plan");
+    TEST_REFUSED(
+        weights_trial_launch(&few, packs_lines, without), TDM_BAD_ARGUMENT,
+        "gemm: the quantization parameters of packed_b differ from those of B in the plan");
     TEST_REFUSED(weights_trial_launch(&s4, of_s4, without), TDM_BAD_ARGUMENT, " reads lines-s4/1");
     tdm_packed_destroy(lines);
     tdm_packed_destroy(without);

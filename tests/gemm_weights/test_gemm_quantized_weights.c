@@ -305,14 +305,14 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     tdm_gemm_desc desc = small_desc();
     desc.b_quant.block[0] = 16;
     refuse(device, &desc, TDM_BAD_SHAPE,
-           "the scale of B has 2 entries along K, 64 elements in groups of 16 need 4");
+           "the scale of B has 2 entries along K, but 64 elements in groups of 16 need 4");
     desc = small_desc();
     memset(&desc.b_quant, 0, sizeof desc.b_quant);
     refuse(device, &desc, TDM_BAD_ARGUMENT,
-           "B is s8 and A is f32: B must carry quantization parameters");
+           "B is s8 and A is f32: B must have quantization parameters");
     desc = small_desc();
     desc.b_quant.block[0] = -1;
-    refuse(device, &desc, TDM_BAD_ARGUMENT, "a block of B's parameters is -1");
+    refuse(device, &desc, TDM_BAD_ARGUMENT, "the block size of B's quantization parameters is -1");
     desc = small_desc();
     desc.d.dtype = TDM_S8;
     refuse(device, &desc, TDM_UNSUPPORTED, "D is s8 but A is f32");
@@ -321,7 +321,7 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     refuse(device, &desc, TDM_UNSUPPORTED, "bias is s32 but A is f32");
     desc = small_desc();
     desc.a_quant = desc.b_quant;
-    refuse(device, &desc, TDM_BAD_ARGUMENT, "A is f32 and carries quantization parameters");
+    refuse(device, &desc, TDM_BAD_ARGUMENT, "A is f32, which cannot have quantization parameters");
     desc = small_desc();
     desc.b.dtype = TDM_F32;
     memset(&desc.b_quant, 0, sizeof desc.b_quant);
@@ -346,7 +346,8 @@ DEVICE_TEST(lines_that_begin_within_bytes_are_not_read_in_place) {
     size_t bytes;
     if (device->info.capabilities & TDM_CAP_CPU_CORES) {
         refuse(device, &desc, TDM_UNSUPPORTED,
-               "gemm_f32s4_group_8: lines of B are 1 elements apart, which splits a storage unit");
+               "gemm_f32s4_group_8: columns or batch entries of B are 1 elements apart, which "
+               "splits a storage unit");
     } else {
         TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
         TEST_OK(tdm_gemm_plan_workspace_size(plan, &bytes));
@@ -379,7 +380,8 @@ DEVICE_TEST(more_steps_of_k_than_rows_count_are_refused) {
     tdm_gemm_desc desc = long_desc(most + 1);
     desc.variant = "gemm_f32s8_group_8";
     refuse(device, &desc, TDM_UNSUPPORTED,
-           "gemm_f32s8_group_8: K is 134217728, weights are read in place up to K = 134217727");
+           "gemm_f32s8_group_8: K is 134217728, kernels that read quantized weights take at most "
+           "134217727");
     if (!long_loops)
         return;
     desc.variant = NULL;

@@ -173,11 +173,13 @@ DEVICE_TEST(packed_weights_of_another_batch_are_refused) {
         weights_batch packed, plan;
         const char *detail; /* NULL: accepted */
     } rows[] = {
-        {{2, {2, 2}}, {1, {4}}, "gemm: packed_b has batch [2, 2] but B of the plan has [4]"},
-        {{1, {4}}, {2, {2, 2}}, "gemm: packed_b has batch [4] but B of the plan has [2, 2]"},
-        {{2, {3, 2}}, {2, {2, 3}}, "gemm: packed_b has batch [3, 2] but B of the plan has [2, 3]"},
-        {{1, {4}}, {0}, "gemm: packed_b has batch [4] but B of the plan has []"},
-        {{0}, {1, {4}}, "gemm: packed_b has batch [] but B of the plan has [4]"},
+        {{2, {2, 2}}, {1, {4}}, "gemm: packed_b has batch shape [2, 2] but B in the plan has [4]"},
+        {{1, {4}}, {2, {2, 2}}, "gemm: packed_b has batch shape [4] but B in the plan has [2, 2]"},
+        {{2, {3, 2}},
+         {2, {2, 3}},
+         "gemm: packed_b has batch shape [3, 2] but B in the plan has [2, 3]"},
+        {{1, {4}}, {0}, "gemm: packed_b has batch shape [4] but B in the plan has []"},
+        {{0}, {1, {4}}, "gemm: packed_b has batch shape [] but B in the plan has [4]"},
         {{1, {4}}, {2, {1, 4}}, NULL},
         {{3, {2, 1, 2}}, {2, {2, 2}}, NULL},
     };
@@ -320,7 +322,7 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     desc.packed_b = 1;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     TEST_REFUSED(tdm_gemm_pack_b(plan, device->stream, t.a.tensor, &packed), TDM_BAD_SHAPE,
-                 "B has not the layout");
+                 "the layout of B differs");
     assert_null(packed);
     TEST_OK(tdm_gemm_pack_b(plan, device->stream, t.b.tensor, &packed));
     tdm_gemm_args args = t.args;
@@ -341,7 +343,7 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
     TEST_OK(tdm_tensor_create(device->device, TDM_F32, 2, (const int64_t[]){4, 7}, &d));
     args.d = d;
     TEST_REFUSED(tdm_gemm_plan_run(wide, device->stream, &args), TDM_BAD_SHAPE,
-                 "packed_b is 6 by 5 but B of the plan is 6 by 7");
+                 "packed_b is 6 by 5 but B in the plan is 6 by 7");
     desc = gemm_small_desc();
     desc.packed_b = 1;
     desc.variant = "gemm_any_reference";

@@ -265,7 +265,7 @@ TEST_WITH(test_lost_accuracy_fails, test_folder_make, test_folder_remove) {
     copy_digits("0.7535");
     copy_heldout();
     int code = RUN(&messages, test_folder(), "--batch", "3", "--precision", "f32");
-    expect(1, "the accuracy is 0.7500, recorded is 0.7535", code, messages);
+    expect(1, "the accuracy is 0.7500, but the recorded accuracy is 0.7535", code, messages);
     copy_digits("0.7525");
     code = RUN(&messages, test_folder(), "--batch", "3", "--precision", "f32", "--seconds", "0");
     expect(0, " ok", code, messages);
@@ -274,10 +274,11 @@ TEST_WITH(test_lost_accuracy_fails, test_folder_make, test_folder_remove) {
 TEST_WITH(test_broken_folders, test_folder_make, test_folder_remove) {
     char *messages;
     int code = RUN(&messages, test_folder());
-    expect(2, "is no folder with a model.safetensors", code, messages);
+    expect(2, "is not a folder with a model.safetensors", code, messages);
     test_file_write(in_directory("model.safetensors"), "\377\0\0\0\0\0\0\0{}", 10);
     code = RUN(&messages, test_folder());
-    expect(1, "the file is truncated: its header takes 255 bytes, 2 are there", code, messages);
+    expect(1, "the file is truncated: its header needs 255 bytes, but only 2 are present", code,
+           messages);
     copy_digits("98 %");
     code = RUN(&messages, test_folder());
     expect(1, "\"heldout_accuracy\" is \"98 %\", not a positive number", code, messages);
@@ -349,7 +350,7 @@ TEST(test_wrong_results_fail) {
         WRONG_LOGIT
     };
     static const char *const sentences[] = {"", "points below f32's, 0.5 are allowed",
-                                            "times as far from the oracle as it may be"};
+                                            "times its tolerance"};
     for (int fault = RIGHT; fault <= WRONG_LOGIT; fault++) {
         const float scale = quantized.layers[1].scales[0];
         if (fault == LOST_ANSWERS) /* the first class never wins */
@@ -387,7 +388,7 @@ TEST_WITH(test_unsuited_precision, test_folder_make, test_folder_remove) {
     char *messages;
     const int code = RUN(&messages, digits, "--images", "2", "--batch", "2", "--seconds", "0",
                          "--precision", "w4,stored", "--json", in_directory("results.json"));
-    expect(0, "stored takes weights that are stored as integers", code, messages);
+    expect(0, "stored needs weights that are stored as integers", code, messages);
     char *const text = read_text(in_directory("results.json"));
     cJSON *const json = cJSON_Parse(text);
     int skipped = 0;

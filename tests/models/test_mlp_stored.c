@@ -216,9 +216,9 @@ TEST(precisions_suit_what_is_stored) {
     assert_null(model.layers[0].stored.codes);
     assert_non_null(model.layers[1].stored.codes);
     expect_unsuited(&model, "w8",
-                    "would quantize weights that are stored as integers (s8-channel)");
-    expect_unsuited(&model, "int8", "stored runs them as they are");
-    expect_unsuited(&model, "stored-int8", "8-bit weights whose scales serve an output or all");
+                    "would quantize weights that are already stored as integers (s8-channel)");
+    expect_unsuited(&model, "int8", "use stored to run them unchanged");
+    expect_unsuited(&model, "stored-int8", "8-bit weights with one scale per output or per tensor");
     assert_int_equal(mlp_precision_check(mlp_precision_from_name("stored"), &model, &reason), 0);
     assert_int_equal(mlp_precision_check(mlp_precision_from_name("f16"), &model, &reason), 0);
     assert_true(mlp_stored_slack(&model) == 0.005);
@@ -360,16 +360,16 @@ TEST(layouts_that_are_not_those_of_the_tensor_are_refused) {
         {"[1]", "a.weight"},
         {LAYOUT("s8-channel", "f32", "[3,4]", "[1,0]"), "a.weight"},
         {LAYOUT("s8-channel", "s8", "[3,5]", "[1,0]"), "has 12 elements, not 15"},
-        {LAYOUT("s8-channel", "s8", "[12]", "[4]"), "is no matrix of weights"},
+        {LAYOUT("s8-channel", "s8", "[12]", "[4]"), "is not a weight matrix"},
         {LAYOUT("s8-channel", "s8", "[3,4]", "[1,1]"), "has 3 elements, not 12"},
         {LAYOUT("s8-channel", "s8", "[0,4]", "[1,0]"), "a.weight"},
         {LAYOUT("s8-channel", "s8", "[3,9007199254740991]", "[1,0]"), "a.weight"},
         {LAYOUT("s4-group", "s4", "[3,4]", "[1,0]"), "has the dtype I8, not U8"},
         {LAYOUT("s8-channel", "s8", "[3,4]", "[1,0],\"zero_points\":true"),
          "there is no tensor \"a.weight_zero_point\""},
-        {LAYOUT("q8_0", "s8", "[3,4]", "[1,32]"), "is not what its metadata says, blocks of q8_0"},
+        {LAYOUT("q8_0", "s8", "[3,4]", "[1,32]"), "does not contain the blocks of q8_0"},
         {LAYOUT("s8-channel", "s8", "[3,4]", "[1,0],\"original_shape\":[3,2,2]"),
-         "was no matrix before it was quantized"},
+         "was not a matrix before it was quantized"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         small_file file = small();

@@ -172,7 +172,7 @@ DEVICE_TEST(longer_descriptions_are_read_where_the_rest_is_zero) {
     plan_is_made(device, &given.gemm);
     given.bytes[sizeof given.gemm + 17] = 1;
     TEST_REFUSED(tdm_gemm_plan_create(device->device, &given.gemm, &plan), TDM_BAD_ARGUMENT,
-                 "of desc is set");
+                 "of desc is not 0");
     assert_null(plan);
     given.struct_size = sizeof given.gemm + 16;
     plan_is_made(device, &given.gemm); // the non-zero bytes lie behind the known members
@@ -225,7 +225,7 @@ DEVICE_TEST(a_description_within_another_may_grow_at_its_end) {
     tdm_outofcore_plan_destroy(plan);
     given.bytes[sizeof given.outofcore + 5] = 1;
     TEST_REFUSED(tdm_outofcore_plan_create(device->device, &given.outofcore, &plan),
-                 TDM_BAD_ARGUMENT, "of desc is set");
+                 TDM_BAD_ARGUMENT, "of desc is not 0");
     given.outofcore.struct_size = sizeof given.outofcore;
     TEST_REFUSED(tdm_outofcore_plan_create(device->device, &given.outofcore, &plan),
                  TDM_BAD_ARGUMENT, "struct_size of desc.gemm");

@@ -267,7 +267,7 @@ DEVICE_TEST(misuse_is_refused) {
     TEST_REFUSED(tdm_tensor_convert(s, wide.tensor, f.tensor), TDM_UNSUPPORTED, "source is f64");
     TEST_REFUSED(tdm_tensor_convert(s, f.tensor, wide.tensor), TDM_UNSUPPORTED, "target is f64");
     TEST_REFUSED(tdm_tensor_convert(s, f.tensor, bytes), TDM_BAD_ARGUMENT, "overlaps source");
-    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, repeated), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_tensor_convert(s, f.tensor, repeated), TDM_BAD_ARGUMENT, "overlap in memory");
     TEST_REFUSED(tdm_tensor_convert(s, f.tensor, NULL), TDM_BAD_ARGUMENT, "target is NULL");
     TEST_REFUSED(tdm_tensor_convert(s, NULL, f.tensor), TDM_BAD_ARGUMENT, "source is NULL");
     TEST_REFUSED(tdm_tensor_convert(NULL, f.tensor, f.tensor), TDM_BAD_ARGUMENT, "stream is NULL");

@@ -423,7 +423,8 @@ DEVICE_TEST(copy_misuse_is_refused) {
     TEST_REFUSED(tdm_tensor_copy(s, x.tensor, y.tensor), TDM_BAD_SHAPE, "[4, 6] but target [6, 4]");
     TEST_REFUSED(tdm_tensor_copy(s, wide.tensor, x.tensor), TDM_BAD_DTYPE, "copy: source is s32");
     TEST_REFUSED(tdm_tensor_copy(s, x.tensor, shifted), TDM_BAD_ARGUMENT, "target overlaps source");
-    TEST_REFUSED(tdm_tensor_copy(s, x.tensor, repeated), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_tensor_copy(s, x.tensor, repeated), TDM_BAD_ARGUMENT,
+                 "overlap with these host_strides");
     TEST_REFUSED(tdm_tensor_copy(s, x.tensor, NULL), TDM_BAD_ARGUMENT, "copy: target is NULL");
     TEST_REFUSED(tdm_tensor_copy(s, NULL, x.tensor), TDM_BAD_ARGUMENT, "copy: source is NULL");
     TEST_REFUSED(tdm_tensor_copy(NULL, y.tensor, x.tensor), TDM_BAD_ARGUMENT, "stream is NULL");
@@ -494,7 +495,7 @@ DEVICE_TEST(host_misuse_is_refused) {
     TEST_REFUSED(tdm_tensor_write(s, host, 95, NULL, t), TDM_BAD_SHAPE, "but host_bytes is 95");
     TEST_REFUSED(tdm_tensor_read(s, t, host, 96, DIMS(10, 1)), TDM_BAD_SHAPE, "host_bytes is 96");
     TEST_REFUSED(tdm_tensor_read(s, t, host, sizeof host, DIMS(5, 1)), TDM_BAD_ARGUMENT,
-                 "tensor_read: host_strides make elements share a place");
+                 "tensor_read: elements overlap with these host_strides");
     TEST_REFUSED(tdm_tensor_write(s, host, sizeof host, DIMS(-6, 1), t), TDM_BAD_SHAPE,
                  "tensor_write: host_strides");
     TEST_REFUSED(tdm_tensor_write(s, host, sizeof host, DIMS(INT64_MAX, 1), t), TDM_BAD_SHAPE,

@@ -258,7 +258,7 @@ static void check_refusals(const endpoint *from, const endpoint *to) {
         {b, source, b, target, TDM_BAD_ARGUMENT, "copy_across: source is on device"},
         {a, source, b, longer, TDM_BAD_SHAPE, "[8] but target [9]"},
         {a, source, b, integers, TDM_BAD_DTYPE, "source is f32 but target is s32"},
-        {a, source, b, repeated, TDM_BAD_ARGUMENT, "share a place"},
+        {a, source, b, repeated, TDM_BAD_ARGUMENT, "overlap in memory"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
         TEST_REFUSED(

@@ -216,7 +216,7 @@ DEVICE_TEST(what_is_no_matrix_of_blocks_is_refused) {
         const char *part;
     } rows[] = {
         {stream, q8_0, host, 4096, cube, TDM_BAD_SHAPE, "the rank of the tensor is 3"},
-        {stream, q8_0, host, 4096, plain, TDM_UNSUPPORTED, "no parameters"},
+        {stream, q8_0, host, 4096, plain, TDM_UNSUPPORTED, "no quantization parameters"},
         {stream, q8_0, host, 8 * 34 - 1, right, TDM_BAD_SHAPE, "272"},
         {stream, q8_0, NULL, 8 * 34, right, TDM_BAD_ARGUMENT, "host"},
         {stream, q8_0, host, 4096, NULL, TDM_BAD_ARGUMENT, "target"},

@@ -339,7 +339,8 @@ static const struct {
     {TDM_ADD, TDM_F32, TDM_F32, TDM_F32, 43, 43, 13, TDM_BAD_SHAPE, "add: a of shape [4, 3]"},
     {TDM_MUL, TDM_F32, TDM_F16, TDM_F32, 43, 43, 43, TDM_BAD_DTYPE, "mul: b is f16 but y is f32"},
     {TDM_MUL, TDM_F16, TDM_F16, TDM_F32, 43, 43, 43, TDM_BAD_DTYPE, "mul: a is f16 but y is f32"},
-    {TDM_DIV, TDM_S32, TDM_S32, TDM_S32, 43, 43, 43, TDM_UNSUPPORTED, "no integer division (s32)"},
+    {TDM_DIV, TDM_S32, TDM_S32, TDM_S32, 43, 43, 43, TDM_UNSUPPORTED,
+     "integer division is not supported (s32)"},
     {TDM_MAX, TDM_F64, TDM_F64, TDM_F64, 43, 43, 43, TDM_UNSUPPORTED, "max: no kernel for f64"},
     {99, TDM_F32, TDM_F32, TDM_F32, 43, 43, 43, TDM_BAD_ARGUMENT, "operation 99 is unknown"},
 };
@@ -375,7 +376,8 @@ DEVICE_TEST(null_overlap_and_unknown_are_refused) {
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(6, 6), DIMS(0, 1), 0, &repeated));
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(1, 6), DIMS(6, 1), 6, &row));
     TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, turned), TDM_BAD_ARGUMENT, "y overlaps x");
-    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, repeated), TDM_BAD_ARGUMENT, "y share a place");
+    TEST_REFUSED(tdm_unary_op(s, TDM_EXP, x.tensor, repeated), TDM_BAD_ARGUMENT,
+                 "y overlap in memory");
     TEST_REFUSED(tdm_binary_op(s, TDM_ADD, x.tensor, row, x.tensor), TDM_BAD_ARGUMENT,
                  "add: the output y overlaps b");
     TEST_REFUSED(tdm_binary_op(s, TDM_ADD, turned, x.tensor, x.tensor), TDM_BAD_ARGUMENT,

@@ -180,9 +180,9 @@ TEST(contexts_refuse_and_find_nothing) {
     assert_int_equal(tdm_context_create(&options, &context), TDM_OK);
     assert_int_equal(tdm_context_device_count(context), 0);
     assert_string_equal(tdm_context_note(context, 0),
-                        "\"none\": no such backend; the names are cuda and opencl");
+                        "\"none\": no such backend; the backends are cuda and opencl");
     assert_string_equal(tdm_context_note(context, 1),
-                        "\"nor this\": no such backend; the names are cuda and opencl");
+                        "\"nor this\": no such backend; the backends are cuda and opencl");
     assert_null(tdm_context_note(context, 2));
     int found;
     assert_int_equal(tdm_context_find_device(context, "3", &found), TDM_NO_DEVICE);
@@ -191,8 +191,8 @@ TEST(contexts_refuse_and_find_nothing) {
     assert_null(device);
     assert_string_equal(
         tdm_last_detail(),
-        "device_get: index is 0, there are no devices: \"none\": no such backend; the "
-        "names are cuda and opencl; \"nor this\": no such backend; the names are cuda and opencl");
+        "device_get: index is 0, there are no devices: \"none\": no such backend; the backends are "
+        "cuda and opencl; \"nor this\": no such backend; the backends are cuda and opencl");
     tdm_device_info info = {.struct_size = sizeof info};
     assert_int_equal(tdm_context_device_info(context, 7, &info), TDM_NO_DEVICE);
     assert_non_null(

@@ -136,12 +136,13 @@ DEVICE_TEST(reshapes_without_a_copy_or_not_at_all) {
     TEST_OK(tdm_tensor_reshape(rows, 3, DIMS(2, 12, 3), &view));
     expect_layout(view, 3, DIMS(2, 12, 3), DIMS(60, 5, 1), 1);
     tdm_tensor_destroy(view);
-    TEST_REFUSED(tdm_tensor_reshape(rows, 2, DIMS(4, 18), &view), TDM_UNSUPPORTED, "needs a copy");
+    TEST_REFUSED(tdm_tensor_reshape(rows, 2, DIMS(4, 18), &view), TDM_UNSUPPORTED,
+                 "without a copy");
     TEST_REFUSED(tdm_tensor_reshape(rows, 1, DIMS(71), &view), TDM_BAD_SHAPE, "has 72 elements");
     tdm_tensor_destroy(rows);
     TEST_OK(tdm_tensor_transpose(tensor, NULL, &transposed));
     TEST_REFUSED(tdm_tensor_reshape(transposed, 1, DIMS(120), &view), TDM_UNSUPPORTED,
-                 "needs a copy");
+                 "without a copy");
     TEST_OK(tdm_tensor_reshape(transposed, 4, DIMS(5, 2, 3, 4), &view));
     expect_layout(view, 4, DIMS(5, 2, 3, 4), DIMS(1, 15, 5, 30), 0);
     tdm_tensor_destroy(view);
@@ -157,11 +158,11 @@ DEVICE_TEST(broadcasts_repeat_by_stride_zero) {
     assert_int_equal(tdm_tensor_stride(view, 1), 1);
     assert_int_equal(tdm_tensor_stride(view, 2), 0);
     assert_int_equal(tdm_tensor_elements(view), 105);
-    TEST_REFUSED(tdm_tensor_fill(device->stream, 1, view), TDM_BAD_ARGUMENT, "share a place");
+    TEST_REFUSED(tdm_tensor_fill(device->stream, 1, view), TDM_BAD_ARGUMENT, "overlap in memory");
     tdm_tensor_destroy(view);
     TEST_REFUSED(tdm_tensor_broadcast(tensor, 2, DIMS(4, 5), &view), TDM_BAD_SHAPE,
-                 "is 3 and cannot become 4");
-    TEST_REFUSED(tdm_tensor_broadcast(tensor, 1, DIMS(5), &view), TDM_BAD_SHAPE, "tensor has 2");
+                 "is 3 and cannot be broadcast to 4");
+    TEST_REFUSED(tdm_tensor_broadcast(tensor, 1, DIMS(5), &view), TDM_BAD_SHAPE, "tensor's is 2");
     tdm_tensor_destroy(tensor);
 }
 
@@ -265,7 +266,8 @@ DEVICE_TEST(budget_and_statistics_reach_the_device) {
     TEST_OK(tdm_buffer_create(device->device, 1 << 20, &buffer));
     tdm_buffer_destroy(buffer);
     stats.struct_size = 1;
-    TEST_REFUSED(tdm_device_memory_stats(device->device, &stats), TDM_BAD_ARGUMENT, "size here");
+    TEST_REFUSED(tdm_device_memory_stats(device->device, &stats), TDM_BAD_ARGUMENT,
+                 "this library's struct has");
     TEST_REFUSED(tdm_device_memory_stats(NULL, &stats), TDM_BAD_ARGUMENT, "device is NULL");
     TEST_REFUSED(tdm_device_memory_stats(device->device, NULL), TDM_BAD_ARGUMENT, "stats is NULL");
     TEST_REFUSED(tdm_device_trim(NULL), TDM_BAD_ARGUMENT, "device is NULL");
@@ -284,7 +286,8 @@ DEVICE_TEST(devices_are_shared_and_described) {
     assert_true(info.compute_units > 0 && info.max_group_items > 0 && info.address_bits >= 32);
     tdm_device_release(again);
     info.struct_size = 2;
-    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT, "2, its size here");
+    TEST_REFUSED(tdm_device_describe(device->device, &info), TDM_BAD_ARGUMENT,
+                 "2, but this library's struct");
 }
 
 DEVICE_TEST(overlap_is_told_apart) {

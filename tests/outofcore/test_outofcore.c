@@ -485,7 +485,8 @@ DEVICE_TEST(lines_that_split_a_byte_are_refused) {
     plan_s4(device, (const int64_t[]){512, 1}, (const int64_t[]){2, 1}, 1, "neither dimension");
     plan_s4(device, (const int64_t[]){512, 1}, (const int64_t[]){1, 1}, 1, NULL);
     plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){128, 2}, 0, "neither dimension");
-    plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){1, 1}, 0, "within a byte");
+    plan_s4(device, (const int64_t[]){64, 64}, (const int64_t[]){1, 1}, 0,
+            "do not begin at a byte");
 }
 
 /* Plans a batch of two on the device, with its entries `apart` elements apart. */
@@ -505,7 +506,7 @@ static void plan_s4_batch(const test_device *device, int64_t apart, int64_t pitc
 }
 
 DEVICE_TEST(batches_that_split_a_byte_are_refused) {
-    plan_s4_batch(device, 1, 12, "1 elements apart, within a byte");
+    plan_s4_batch(device, 1, 12, "1 elements apart, which splits a byte");
     plan_s4_batch(device, 48, 1, NULL);
 }
 

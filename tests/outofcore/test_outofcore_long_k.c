@@ -74,7 +74,8 @@ static void run_trial(const test_device *device, const outofcore_trial *trial) {
     run_with(device, operands, &whole, &info);
     assert_true(info.k_steps == 1 && info.k_step == trial->k && info.same_bits);
     desc.budget_bytes = 64;
-    TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_OVER_BUDGET, "of K");
+    TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_OVER_BUDGET,
+                 "of K = ");
     outofcore_operands_destroy(operands);
 }
 

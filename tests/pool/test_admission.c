@@ -286,7 +286,7 @@ DEVICE_TEST(wrong_arguments) {
                  "plan 0 is NULL");
     request.struct_size = 3;
     TEST_REFUSED(tdm_device_would_fit(device->device, &request, &report), TDM_BAD_ARGUMENT,
-                 "is 3, its size here");
+                 "is 3, but this library's struct");
     TEST_REFUSED(tdm_device_memory_info(device->device, &info), TDM_BAD_ARGUMENT, "struct_size");
     TEST_REFUSED(tdm_device_memory_info(NULL, &info), TDM_BAD_ARGUMENT, "device");
     const size_t sizes[2] = {SIZE_MAX, SIZE_MAX - 1};

@@ -120,7 +120,7 @@ DEVICE_TEST(the_report_of_a_kernel_names_tag_and_place) {
     assert_non_null(strstr(heard.errors_text, "tag victim"));
     assert_non_null(strstr(heard.errors_text, "(4000 bytes"));
     assert_non_null(strstr(heard.errors_text, "allocated at test_debug_mode("));
-    expect_error("the first 3 bytes behind its end");
+    expect_error("the first 3 bytes after its end");
     // The check repaired the guard zone, so destroying the tensor reports nothing more.
     tdm_tensor_destroy(y);
     close_rig(&rig);
@@ -135,7 +135,7 @@ DEVICE_TEST(copies_outside_a_block_are_reported) {
     TEST_OK(tdm_enqueue_write(rig.stream, "test", buffer->block, 1001 + 5, &word, 4));
     TEST_OK(tdm_stream_synchronize(rig.stream));
     tdm_buffer_destroy(buffer);
-    expect_error("the first 5 bytes behind its end");
+    expect_error("the first 5 bytes after its end");
     TEST_OK(tdm_buffer_create(rig.device, 1001, &buffer));
     TEST_OK(tdm_enqueue_write(rig.stream, "test", buffer->block, (uint64_t)-12, &word, 4));
     TEST_OK(tdm_stream_synchronize(rig.stream));
@@ -236,7 +236,8 @@ DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
     assert_non_null(strstr(heard.warnings_text, "a tensor of 4000 bytes"));
     assert_non_null(strstr(heard.warnings_text, "a buffer of 12345 bytes"));
     assert_non_null(strstr(heard.warnings_text, "tag forgotten), created at test_debug_mode("));
-    assert_non_null(strstr(heard.warnings_text, "with 2 buffers and tensors of 16345 bytes alive"));
+    assert_non_null(
+        strstr(heard.warnings_text, "but 2 buffers and tensors of 16345 bytes are still alive"));
     tdm_tensor_destroy(tensor);
     tdm_buffer_destroy(buffer);
 }

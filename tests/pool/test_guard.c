@@ -144,7 +144,7 @@ GUARD_TEST(every_byte_around_a_block_is_watched) {
             if (at < 0)
                 snprintf(place, sizeof place, "first %lld bytes before its start", (long long)-at);
             else
-                snprintf(place, sizeof place, "first %lld bytes behind its end",
+                snprintf(place, sizeof place, "first %lld bytes after its end",
                          (long long)at - (long long)bytes);
             assert_non_null(strstr(heard.last, "tag victim"));
             assert_non_null(strstr(heard.last, "1 bytes were written"));
@@ -158,7 +158,7 @@ GUARD_TEST(a_zone_of_another_block_does_not_pass) {
     tdm_block_release(a);
     assert_int_equal(heard.count, 0);
     tdm_block_release(b);
-    expect_heard("behind its end");
+    expect_heard("after its end");
 }
 
 GUARD_TEST(a_check_on_demand_reports_once) {

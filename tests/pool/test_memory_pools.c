@@ -81,9 +81,9 @@ DEVICE_TEST(wrong_arguments) {
     TEST_REFUSED(tdm_memory_pool_create(NULL, NULL, &pool), TDM_BAD_ARGUMENT, "device");
     assert_null(pool);
     TEST_REFUSED(tdm_memory_pool_create(device->device, &small, &pool), TDM_BAD_ARGUMENT,
-                 "is 1, its size here");
+                 "is 1, but this library's struct");
     TEST_REFUSED(tdm_memory_pool_create(device->device, &named, &pool), TDM_BAD_ARGUMENT,
-                 "a name of 64 bytes");
+                 "the name has 64 bytes");
     TEST_REFUSED(tdm_buffer_create_in(NULL, 1, &buffer), TDM_BAD_ARGUMENT, "pool");
     assert_null(buffer);
     TEST_REFUSED(tdm_memory_pool_enter(NULL), TDM_BAD_ARGUMENT, "pool");
@@ -230,7 +230,7 @@ DEVICE_TEST(the_device_bounds_the_sum) {
                                                                make_in(b, 2 * MIB - zones);
     tdm_buffer *refused;
     TEST_REFUSED(tdm_buffer_create(own.device, 2 * MIB - zones + 1, &refused), TDM_OVER_BUDGET,
-                 "over the bound of the device, 8388608");
+                 "over the device's memory budget of 8388608");
     tdm_buffer *const third = make_buffer(&own, 2 * MIB - zones);
     assert_int_equal(atomic_load(&own.device->account.reserved), 8 * MIB);
     tdm_buffer_destroy(second);
@@ -399,11 +399,11 @@ DEVICE_TEST(callbacks_in_order) {
                  "function");
     TEST_REFUSED(tdm_device_add_memory_callback(NULL, free_one, NULL), TDM_BAD_ARGUMENT, "device");
     TEST_REFUSED(tdm_device_remove_memory_callback(own.device, free_one, &own), TDM_BAD_STATE,
-                 "no such callback");
+                 "the callback is not registered");
     for (int i = 0; i < 3; i++)
         TEST_OK(tdm_device_remove_memory_callback(own.device, free_one, &h[i]));
     TEST_REFUSED(tdm_device_remove_memory_callback(own.device, free_one, &h[0]), TDM_BAD_STATE,
-                 "no such callback");
+                 "the callback is not registered");
     // A callback that is not removed is dropped with the device.
     TEST_OK(tdm_device_add_memory_callback(own.device, free_one, &h[0]));
     close_empty(&own);

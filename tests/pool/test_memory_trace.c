@@ -375,7 +375,7 @@ TEST(a_full_disk_is_told_at_the_end) {
     for (int i = 0; i < 5000; i++)
         tdm_block_release(take(&own, 1000, 1));
     assert_int_equal(tdm_memory_trace_stop(recorder), TDM_UNSUPPORTED);
-    assert_non_null(strstr(tdm_last_detail(), "the caller's function failed"));
+    assert_non_null(strstr(tdm_last_detail(), "the caller's write function failed"));
     trace_data trace;
     file_error error;
     assert_int_equal(trace_parse(sink.text, sink.size, 0, &trace, &error), -1);
@@ -462,12 +462,12 @@ TEST(options_are_checked) {
     tdm_memory_trace_options options = TDM_MEMORY_TRACE_OPTIONS_INIT;
     assert_int_equal(tdm_pool_trace_start(NULL, NULL, NULL, &trace), TDM_BAD_ARGUMENT);
     assert_int_equal(tdm_pool_trace_start(NULL, &options, NULL, &trace), TDM_BAD_ARGUMENT);
-    assert_non_null(strstr(tdm_last_detail(), "neither a path nor a function"));
+    assert_non_null(strstr(tdm_last_detail(), "neither path nor write is given"));
     options.path = "/dev/null";
     options.write = take_text;
     options.user = &sink;
     assert_int_equal(tdm_pool_trace_start(NULL, &options, NULL, &trace), TDM_BAD_ARGUMENT);
-    assert_non_null(strstr(tdm_last_detail(), "both a path and a function"));
+    assert_non_null(strstr(tdm_last_detail(), "both path and write are given"));
     options.path = NULL;
     options.ring_events = SIZE_MAX;
     assert_int_equal(tdm_pool_trace_start(NULL, &options, NULL, &trace), TDM_BAD_ARGUMENT);

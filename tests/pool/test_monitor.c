@@ -293,7 +293,7 @@ TEST(a_page_of_another_kind_is_refused) {
         expect_digest(&r, expected);                                                               \
     } while (0)
     WITH((void)0, NULL);
-    WITH(page->magic ^= 1, "not one of Tandem");
+    WITH(page->magic ^= 1, "not written by Tandem");
     WITH(page->version++, "another version");
     WITH(page->page_bytes += 8, "another version");
     WITH(page->process++, "another process");
@@ -389,7 +389,7 @@ TEST(the_command_shows_pools) {
     expect(arguments, 0, "weights", NULL);
     expect(arguments, 0, "inactive_split", NULL);
     expect("monitor 999999999 --once", 1, NULL, "process 999999999: it has no page");
-    expect("monitor 12x --once", 2, NULL, "'12x' is no process number");
+    expect("monitor 12x --once", 2, NULL, "'12x' is not a process id");
     expect("monitor --interval 1", 2, NULL, "--interval does not take '1'");
     snprintf(arguments, sizeof arguments, "monitor %d --json -", (int)getpid());
     test_program_result result = test_program_run(program, arguments, NULL, PATIENCE_S);
@@ -412,7 +412,7 @@ TEST(the_command_shows_pools) {
     expect("monitor --once", 1, NULL, "cannot read '/nonexistent/folder'");
     unsetenv("TANDEM_MONITOR");
     unsetenv("XDG_RUNTIME_DIR");
-    expect("monitor --once", 1, NULL, "there is no XDG_RUNTIME_DIR");
+    expect("monitor --once", 1, NULL, "XDG_RUNTIME_DIR is not set");
 }
 
 TEST_MAIN(NULL, NULL)

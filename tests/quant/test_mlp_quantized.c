@@ -241,7 +241,7 @@ TEST(test_precisions) {
     assert_int_equal(mlp_precision_check(mlp_precision_from_name("w8"), &model, &reason), 0);
     model.activation = TDM_ACT_GELU;
     assert_int_equal(mlp_precision_check(int8, &model, &reason), -1);
-    assert_non_null(strstr(reason.text, "int8 takes relu or no activation"));
+    assert_non_null(strstr(reason.text, "int8 supports only relu or no activation"));
     assert_int_equal(mlp_precision_check(mlp_precision_from_name("int8-dynamic"), &model, &reason),
                      0);
     mlp_model_release(&model);

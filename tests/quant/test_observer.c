@@ -265,7 +265,7 @@ DEVICE_TEST(descriptions_that_are_refused) {
         tdm_observer_desc desc;
         const char *part;
     } rows[] = {
-        {{7, TDM_OBSERVER_MINMAX, -1, 1, 0, 0}, "is 7, its size here"},
+        {{7, TDM_OBSERVER_MINMAX, -1, 1, 0, 0}, "is 7, but this library's struct"},
         {{size, (tdm_observer_kind)6, -1, 1, 0, 0}, "kind is 6"},
         {{size, TDM_OBSERVER_MINMAX, -2, 1, 0, 0}, "axis is -2"},
         {{size, TDM_OBSERVER_MINMAX, TDM_MAX_RANK, 1, 0, 0}, "axis is 8"},
@@ -312,7 +312,8 @@ static void refuse_results(const tdm_observer *observer) {
     tdm_observer_counts counts = {.struct_size = 1};
     float low[2], high[2];
     int32_t zeros[2];
-    TEST_REFUSED(tdm_observer_seen(observer, &counts), TDM_BAD_ARGUMENT, "is 1, its size here");
+    TEST_REFUSED(tdm_observer_seen(observer, &counts), TDM_BAD_ARGUMENT,
+                 "is 1, but this library's struct");
     TEST_REFUSED(tdm_observer_seen(observer, NULL), TDM_BAD_ARGUMENT, "counts is NULL");
     TEST_REFUSED(tdm_observer_seen(NULL, &counts), TDM_BAD_ARGUMENT, "observer is NULL");
     TEST_REFUSED(tdm_observer_bounds(NULL, TDM_S8, 0, low, high, 2), TDM_BAD_ARGUMENT,

@@ -171,13 +171,15 @@ TEST(test_bad_specs_are_refused) {
     } rows[] = {
         {{2, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_DTYPE_NONE}, TDM_OK, ""},
         {{2, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_BF16}, TDM_OK, ""},
-        {{2, {4, 4}, {1, 0}, TDM_S4, {-9, 7}, TDM_F32}, TDM_BAD_ARGUMENT, "range is [-9, 7], the"},
+        {{2, {4, 4}, {1, 0}, TDM_S4, {-9, 7}, TDM_F32},
+         TDM_BAD_ARGUMENT,
+         "range is [-9, 7], must be within"},
         {{2, {4, 4}, {1, 0}, TDM_S4, {3, 3}, TDM_F32}, TDM_BAD_ARGUMENT, "range is [3, 3]"},
         {{2, {4, 4}, {1, 0}, TDM_F32, {-7, 7}, TDM_F32}, TDM_BAD_DTYPE, ""},
         {{2, {4, 4}, {1, -1}, TDM_S4, {-7, 7}, TDM_F32}, TDM_BAD_ARGUMENT, "-1"},
         {{9, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_F32}, TDM_BAD_SHAPE, "9"},
         {{2, {huge, huge}, {1, 0}, TDM_S4, {-7, 7}, TDM_F32}, TDM_BAD_SHAPE, "overflow"},
-        {{2, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_S8}, TDM_BAD_DTYPE, "scales are f32, f16 or"},
+        {{2, {4, 4}, {1, 0}, TDM_S4, {-7, 7}, TDM_S8}, TDM_BAD_DTYPE, "must be f32, f16 or"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         tdm_quant_reason reason = {"left over"};

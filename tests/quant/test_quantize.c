@@ -274,7 +274,7 @@ static void shared_places_are_refused(const test_device *device, const test_arra
     quantization.scale = scale;
     TEST_OK(tdm_tensor_quantized(codes.tensor, &quantization, &carrier));
     TEST_REFUSED(tdm_tensor_quantize_minmax(device->stream, dequantized->tensor, carrier),
-                 TDM_BAD_ARGUMENT, "quantize_minmax: elements of target's scale share a place");
+                 TDM_BAD_ARGUMENT, "quantize_minmax: elements of target's scale overlap in memory");
     tdm_tensor_destroy(carrier);
     tdm_tensor_destroy(scale);
     test_array_destroy(&number);
@@ -323,12 +323,13 @@ DEVICE_TEST(misuse_is_refused) {
         tdm_status status;
         const char *part;
     } rows[] = {
-        {tdm_tensor_quantize, x, made[CODES].codes.tensor, TDM_BAD_ARGUMENT, "no parameters"},
+        {tdm_tensor_quantize, x, made[CODES].codes.tensor, TDM_BAD_ARGUMENT,
+         "no quantization parameters"},
         {tdm_tensor_quantize, other.tensor, q, TDM_BAD_SHAPE, "[66, 4] but target [4, 66]"},
         {tdm_tensor_quantize, integers.tensor, q, TDM_UNSUPPORTED, "quantize: source is s32"},
         {tdm_tensor_quantize, x, sums, TDM_UNSUPPORTED, "quantize: target is s32"},
         {tdm_tensor_quantize, x, NULL, TDM_BAD_ARGUMENT, "quantize: target is NULL"},
-        {tdm_tensor_quantize, x, made[SPLIT].tensor, TDM_UNSUPPORTED, "part the two s4 elements"},
+        {tdm_tensor_quantize, x, made[SPLIT].tensor, TDM_UNSUPPORTED, "split the two s4 elements"},
         {tdm_tensor_quantize_minmax, x, made[SPLIT].tensor, TDM_UNSUPPORTED, "blocks of 33"},
         {tdm_tensor_quantize_minmax, x, made[UNSIGNED].tensor, TDM_UNSUPPORTED, "zero points"},
         {tdm_tensor_quantize_minmax, x, made[TILES].tensor, TDM_UNSUPPORTED, "2 dimensions of"},

@@ -425,11 +425,11 @@ DEVICE_TEST(other_views_refuse_parameters_that_vary) {
     static const struct {
         int64_t shape[2], block[2];
         const char *part;
-    } rows[] = {{{4, 6}, {1, 0}, "there are 4 parameters along dimension 0"},
-                {{4, 6}, {0, 4}, "there are 2 parameters along dimension 1"},
-                {{1, 6}, {0, 1}, "there are 6 parameters along dimension 1"},
-                {{0, 6}, {1, 0}, "there are 0 parameters along dimension 0"},
-                {{1, 0}, {0, 32}, "there are 0 parameters along dimension 1"}};
+    } rows[] = {{{4, 6}, {1, 0}, "there are 4 quantization parameters along dimension 0"},
+                {{4, 6}, {0, 4}, "there are 2 quantization parameters along dimension 1"},
+                {{1, 6}, {0, 1}, "there are 6 quantization parameters along dimension 1"},
+                {{0, 6}, {1, 0}, "there are 0 quantization parameters along dimension 0"},
+                {{1, 0}, {0, 32}, "there are 0 quantization parameters along dimension 1"}};
     tdm_tensor *view;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const int64_t *const shape = rows[i].shape;

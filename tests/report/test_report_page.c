@@ -134,12 +134,12 @@ TEST(a_report_becomes_a_page) {
         "<h1>A device</h1>",
         "<td>global_bytes</td><td>16 GiB</td>",
         "A &lt;CPU&gt; &amp; more",
-        "Rows: 8, verified: 8, noisy: 0, without time: 0, failed: 0.",
+        "Rows: 8, verified: 8, noisy: 0, skipped for lack of time: 0, failed: 0.",
         "<td>read 1 MiB</td>",
         "<td>read 64 KiB</td>",
         "<td class=\"number\">10.5 GB/s</td>",
         "<td class=\"number\">52.4 GFLOP/s</td><td class=\"number\">2.00x</td>",
-        "<th class=\"number\">to onednn</th>",
+        "<th class=\"number\">vs. onednn</th>",
         "arithmetic, f32",
         "<td>governor</td><td>–</td>",
         "!<td>scan 64 KiB</td>",
@@ -151,7 +151,7 @@ TEST(a_report_becomes_a_page) {
 
 /* The ratio of interleaved runs is shown, not the ratio of their medians. */
 TEST(ratios_are_those_measured_in_turn) {
-    static const char *const texts[] = {"<td class=\"number\">1.37x</td>", "to tandem-stream",
+    static const char *const texts[] = {"<td class=\"number\">1.37x</td>", "vs. tandem-stream",
                                         "<td class=\"number\">4.30e-03x</td>", NULL};
     begin(&maker, "A device");
     add_row(&maker, "memory", "triad 1048576", "tandem",
@@ -170,8 +170,8 @@ TEST(ratios_are_those_measured_in_turn) {
 
 /* Traces show their figures next to their time. */
 TEST(rows_have_their_own_figures) {
-    static const char *const texts[] = {"1.014 of the least", "<td class=\"number\">3.50 ns</td>",
-                                        "<td>noisy</td>", NULL};
+    static const char *const texts[] = {
+        "1.014 times the lower bound", "<td class=\"number\">3.50 ns</td>", "<td>noisy</td>", NULL};
     begin(&maker, "A device");
     add_row(&maker, "pool", "trace prefill", "tandem",
             "\"shape\":{\"events\":4294},\"metrics\":{\"reserved_over_bound\":1.0141263}", 6e-8);
@@ -186,9 +186,9 @@ TEST(a_known_device_stands_beside_its_sheet) {
         "f32 of the datasheet",
         "class=\"line dashed",
         "%!)</td>",
-        "<td>above its datasheet</td>",
-        "<td>above its datasheet, quick</td>",
-        "Shares are of the datasheet: H100 PCIe, HBM2e, 2000 GB/s (",
+        "<td>above the datasheet's peak</td>",
+        "<td>above the datasheet's peak, quick</td>",
+        "Percentages are of the datasheet: H100 PCIe, HBM2e, 2000 GB/s (",
         NULL};
     begin(&maker, "NVIDIA H100 PCIe");
     add_limits();
@@ -205,7 +205,7 @@ TEST(a_known_device_stands_beside_its_sheet) {
 TEST(what_is_missing_stands_on_the_page) {
     static const char *const texts[] = {
         "failed: gemm, f32 &lt;1&gt;, tandem: wrong &amp; late</p>",
-        "Rows: 3, verified: 0, noisy: 0, without time: 1, failed: 1.", NULL};
+        "Rows: 3, verified: 0, noisy: 0, skipped for lack of time: 1, failed: 1.", NULL};
     static const char *const rows[][2] = {{"failed", "wrong & late"},
                                           {"skipped", "the suite's time is over, it was not begun"},
                                           {"skipped", "no worker program"}};

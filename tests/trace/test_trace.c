@@ -178,16 +178,16 @@ TEST(what_is_wrong_is_said_with_the_line) {
         const char *lines; /* after the first */
         const char *sentence;
     } rows[] = {
-        {"x 1 2\n", "line 2: no kind of line begins like this"},
-        {"\n", "line 2: no kind of line begins like this"},
-        {"a\n", "line 2: no kind of line"},
+        {"x 1 2\n", "line 2: unknown kind of line"},
+        {"\n", "line 2: unknown kind of line"},
+        {"a\n", "line 2: unknown kind of line"},
         {"a \n", "line 2: number 1 of the line"},
-        {"a 1 1 64 0 0\na 1 1 64 0 0\n", "line 3: life 1 is none, or was allocated before"},
-        {"a 1 0 64 0 0\n", "line 2: life 0 is none"},
-        {"a 1 1 64 0 1\n", "line 2: there is no tag 1 yet"},
+        {"a 1 1 64 0 0\na 1 1 64 0 0\n", "line 3: block 1 is 0 or was allocated before"},
+        {"a 1 0 64 0 0\n", "line 2: block 0 is 0 or was"},
+        {"a 1 1 64 0 1\n", "line 2: tag 1 is not defined yet"},
         {"a 1 1 64 0\n", "line 2: number 5 of the line"},
-        {"a 1 1 64 0 0 0\n", "line 2: there is more on the line"},
-        {"a 1 1 64 0 0 \n", "line 2: there is more on the line"},
+        {"a 1 1 64 0 0 0\n", "line 2: the line has too many fields"},
+        {"a 1 1 64 0 0 \n", "line 2: the line has too many fields"},
         {"a -1 1 64 0 0\n", "line 2: number 1 of the line"},
         {"a 1 1 64x 0 0\n", "line 2: number 3 of the line"},
         {"a 1  1 64 0 0\n", "line 2: number 2 of the line"},
@@ -195,22 +195,22 @@ TEST(what_is_wrong_is_said_with_the_line) {
         {"a 1 1 281474976710657 0 0\n", "line 2: more bytes are live"},
         {"a 1152921504606846976 1 64 0 0\nu 1152921504606846976 1 1\nu 1152921504606846976 1 1\n"
          "u 1152921504606846976 1 1\nf 1152921504606846976 1\n",
-         "line 6: the times add up"},
-        {"u 1 7 1\n", "line 2: life 7 was never allocated"},
-        {"a 1 1 64 0 0\nu 1 1 0\n", "line 3: stream 0 uses nothing"},
-        {"a 1 1 64 0 0\nf 1 1\nf 1 1\n", "line 4: life 1 has ended before"},
-        {"a 1 1 64 0 0\nf 1 1\nu 1 1 1\n", "line 4: life 1 has ended before"},
-        {"t 2 x\n", "line 2: tag 2 comes where 1 is due"},
-        {"t 1 a%\n", "line 2: a % is followed by no byte"},
-        {"t 1 a%00\n", "line 2: a % is followed by no byte"},
-        {"t 1 a\tb\n", "line 2: there is a control character"},
+         "line 6: the sum of the times overflows"},
+        {"u 1 7 1\n", "line 2: block 7 was never allocated"},
+        {"a 1 1 64 0 0\nu 1 1 0\n", "line 3: stream 0 cannot use a block"},
+        {"a 1 1 64 0 0\nf 1 1\nf 1 1\n", "line 4: block 1 is already freed"},
+        {"a 1 1 64 0 0\nf 1 1\nu 1 1 1\n", "line 4: block 1 is already freed"},
+        {"t 2 x\n", "line 2: tag 2 is out of order, expected 1"},
+        {"t 1 a%\n", "line 2: % is not followed by two hexadecimal digits"},
+        {"t 1 a%00\n", "line 2: % is not followed by two hexadecimal digits"},
+        {"t 1 a\tb\n", "line 2: the text contains a control character"},
         {"t 1 1234567890123456789012345678901234567890123456789012345678901234\n",
          "line 2: the text has more than 63 bytes"},
-        {"e 1 0000000000000000\n", "line 2: there should be 1 events, there are 0"},
+        {"e 1 0000000000000000\n", "line 2: the end line says 1 events, but there are 0"},
         {"e 0 000000000000000\n", "line 2: the checksum is wrong"},
         {"e 0 0000000000000000\n", "line 2: the checksum is wrong"},
-        {"a 1 1 64 0 0\n", "line 3: the file ends before the line of the end"},
-        {"a 1 1 64 0 0", "line 2: the file ends within the line"},
+        {"a 1 1 64 0 0\n", "line 3: the file has no end line"},
+        {"a 1 1 64 0 0", "line 2: the file ends in the middle of the line"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char text[512];
@@ -225,7 +225,7 @@ TEST(what_is_wrong_is_said_with_the_line) {
     trace_data trace;
     file_error error;
     assert_int_equal(trace_parse("tandem-memory-trace 2\n", 22, 0, &trace, &error), -1);
-    assert_string_equal(error.text, "line 1: this is no memory trace of version 1");
+    assert_string_equal(error.text, "line 1: not a memory trace of version 1");
     assert_int_equal(trace_load("/nonexistent/trace", 0, &trace, &error), -1);
     assert_non_null(strstr(error.text, "/nonexistent/trace"));
 }
@@ -291,7 +291,7 @@ TEST(a_trace_is_shown_and_replayed) {
                 "e 3 c0ffee0000000000\n");
     expect("FILE", 1, NULL, "line 7: the checksum is wrong");
     write_trace("# of a test\nt 1 weights\na 1 1 300000 1 1\nu 1 1 1\na 1 2 64 0 0\n");
-    expect("FILE", 1, NULL, "line 7: the file ends before the line of the end");
+    expect("FILE", 1, NULL, "line 7: the file has no end line");
     expect("FILE --unfinished --command-time 40", 0, "of a test", NULL);
     expect("FILE --unfinished", 0, "\nweights ", NULL);
     expect("FILE --unfinished", 0, "  decisions ", NULL);
@@ -300,7 +300,7 @@ TEST(a_trace_is_shown_and_replayed) {
 
 TEST(a_bad_file_is_refused_with_its_line) {
     write_trace("a 1 1 64 0 0\nf 1 2\n");
-    expect("FILE --unfinished", 1, NULL, "line 3: life 2 was never allocated");
+    expect("FILE --unfinished", 1, NULL, "line 3: block 2 was never allocated");
     expect("/nonexistent", 1, NULL, "/nonexistent");
 }
 

@@ -100,7 +100,7 @@ TEST(what_cannot_be_is_refused) {
     snprintf(command, sizeof command, "tune --shapes 8x8x8 --output %s", other);
     expect(run(command, NULL), 1, "", "line 1: the first line is not");
     const char *const off[] = {"TANDEM_TUNING_FILE=off", NULL};
-    expect(run("tune --shapes 8x8x8", off), 2, "", "there is no place for a tuning file");
+    expect(run("tune --shapes 8x8x8", off), 2, "", "there is no default tuning file");
     expect(run("tune --set bert --shapes 8x8x8", NULL), 2, "", "give --set or --shapes, not both");
     expect(run("tune --time-limit 0.1 --output /dev/null/none --shapes 8x8x8", NULL), 1, "",
            "cannot ");

@@ -53,10 +53,10 @@ typedef struct refused_text {
 
 TEST(a_choice_that_cannot_be_is_refused_with_the_reason) {
     static const refused_text rows[] = {
-        {"", TDM_TUNING_STALE, "there is no such variant: ''"},
-        {"gemm_f99_panel", TDM_TUNING_STALE, "there is no such variant: 'gemm_f99_panel'"},
-        {"gemm_any_reference:", TDM_TUNING_CORRUPT, "a parameter is NAME=VALUE"},
-        {"gemm_any_reference:row_items", TDM_TUNING_CORRUPT, "a parameter is NAME=VALUE"},
+        {"", TDM_TUNING_STALE, "unknown variant: ''"},
+        {"gemm_f99_panel", TDM_TUNING_STALE, "unknown variant: 'gemm_f99_panel'"},
+        {"gemm_any_reference:", TDM_TUNING_CORRUPT, "a parameter must be NAME=VALUE"},
+        {"gemm_any_reference:row_items", TDM_TUNING_CORRUPT, "a parameter must be NAME=VALUE"},
         {"gemm_any_reference:row_items=", TDM_TUNING_STALE, "out of range: 'row_items='"},
         {"gemm_any_reference:row_items=0", TDM_TUNING_STALE, "out of range"},
         {"gemm_any_reference:row_items=-1", TDM_TUNING_STALE, "out of range"},
@@ -67,9 +67,9 @@ TEST(a_choice_that_cannot_be_is_refused_with_the_reason) {
         {"gemm_any_reference:row_items=4294967297", TDM_TUNING_STALE, "out of range"},
         {"gemm_any_reference:row_items=18446744073709551617", TDM_TUNING_STALE, "out of range"},
         {"gemm_any_reference:pack_b=3", TDM_TUNING_STALE, "out of range: 'pack_b=3'"},
-        {"gemm_any_reference:colour=3", TDM_TUNING_STALE, "there is no such parameter: 'colour'"},
+        {"gemm_any_reference:colour=3", TDM_TUNING_STALE, "unknown parameter: 'colour'"},
         {"gemm_any_reference:row_items=2,row_items=2", TDM_TUNING_CORRUPT, "given twice"},
-        {"gemm_any_reference:row_items=2,", TDM_TUNING_CORRUPT, "a parameter is NAME=VALUE"},
+        {"gemm_any_reference:row_items=2,", TDM_TUNING_CORRUPT, "a parameter must be NAME=VALUE"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char reason[TDM_TUNING_REASON] = "";
@@ -142,28 +142,39 @@ TEST(rows_that_cannot_serve_are_stale) {
     static const struct {
         const char *text, *reason;
     } rows[] = {
-        {"any gemm-int f32 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such A: 'f32'"},
-        {"any gemm-int s8 f16 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such B: 'f16'"},
-        {"any gemm s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "takes no such A: 's8'"},
-        {"any gemm-3xtf32 f16 f32 nn 1x1x1 gemm_any_reference measured=1", "f32 alone: 'f16'"},
-        {"any gemm-3xtf32 f32 bf16 nn 1x1x1 gemm_any_reference measured=1", "f32 alone: 'bf16'"},
-        {"any gemm f32 s8 nn 1x1x1 gemm_any_reference measured=1", "takes no such B: 's8'"},
-        {"any gemm-weights s8 s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "takes no such A: 's8'"},
-        {"any gemm-weights f32 f32 nn 1x1x1 gemm_s8_lines_8 measured=1", "takes no such B: 'f32'"},
+        {"any gemm-int f32 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1",
+         "does not support this type of A: 'f32'"},
+        {"any gemm-int s8 f16 nn 1x1x1 gemm_int_panel_8x8 measured=1",
+         "does not support this type of B: 'f16'"},
+        {"any gemm s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1",
+         "does not support this type of A: 's8'"},
+        {"any gemm-3xtf32 f16 f32 nn 1x1x1 gemm_any_reference measured=1",
+         "supports only f32: 'f16'"},
+        {"any gemm-3xtf32 f32 bf16 nn 1x1x1 gemm_any_reference measured=1",
+         "supports only f32: 'bf16'"},
+        {"any gemm f32 s8 nn 1x1x1 gemm_any_reference measured=1",
+         "does not support this type of B: 's8'"},
+        {"any gemm-weights s8 s8 nn 1x1x1 gemm_s8_lines_8 measured=1",
+         "does not support this type of A: 's8'"},
+        {"any gemm-weights f32 f32 nn 1x1x1 gemm_s8_lines_8 measured=1",
+         "does not support this type of B: 'f32'"},
         {"any gemm-weights f32 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "another operation"},
         {"any gemm-weights-a8 f32 s8 nn 1x1x1 gemm_pack_f32_w8 measured=1", "another operation"},
         {"any gemm-int s8 s8 nn 1x1x1 gemm_any_reference measured=1", "another operation"},
         {"any gemm f32 f32 nn 1x1x1 gemm_s8_lines_8 measured=1", "another operation"},
-        {"any gemm-int8 s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "nothing is tuned for"},
-        {"any gemm-weights- f32 s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "nothing is tuned for"},
-        {"any GEMM-INT s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1", "nothing is tuned for"},
-        {"any gemm-weights f32 s9 nn 1x1x1 gemm_s8_lines_8 measured=1", "no such dtype: 's9'"},
+        {"any gemm-int8 s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1",
+         "the operation cannot be tuned"},
+        {"any gemm-weights- f32 s8 nn 1x1x1 gemm_s8_lines_8 measured=1",
+         "the operation cannot be tuned"},
+        {"any GEMM-INT s8 s8 nn 1x1x1 gemm_int_panel_8x8 measured=1",
+         "the operation cannot be tuned"},
+        {"any gemm-weights f32 s9 nn 1x1x1 gemm_s8_lines_8 measured=1", "unknown dtype: 's9'"},
         {"any gemm f32 f32 nn 1x1x1 gemm_f32_of_tomorrow measured=1",
-         "no such variant: 'gemm_f32_"},
+         "unknown variant: 'gemm_f32_"},
         {"any gemm f32 f32 nn 1x1x1 gemm_any_reference:row_items=5000 measured=1", "out of range"},
         {"any gemm f32 f32 nn 1x1x1 gemm_any_reference:depth=2 measured=1", "parameter: 'depth'"},
-        {"any gemm f32 f32 nn 1x1x1 softmax_f32_x1 measured=1", "no such variant"},
-        {"any gemm-weights none s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "no such dtype: 'none'"},
+        {"any gemm f32 f32 nn 1x1x1 softmax_f32_x1 measured=1", "unknown variant"},
+        {"any gemm-weights none s8 nn 1x1x1 gemm_s8_lines_8 measured=1", "unknown dtype: 'none'"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         char reason[TDM_TUNING_REASON] = "";
@@ -409,20 +420,21 @@ static const refused_text bad_files[] = {
     {"", 0, ": line 1: the first line is not"},
     {"\n" HEADER, 0, ": line 1: the first line is not"},
     {"tandem-tuning\n", 0, ": line 1: the first line is not"},
-    {"tandem-tuning 2\n", 0, ": line 1: the format has another version"},
-    {"tandem-tuning 1 \n", 0, ": line 1: the format has another version"},
-    {"tandem-tuning 11\n", 0, ": line 1: the format has another version"},
+    {"tandem-tuning 2\n", 0, ": line 1: the file has a format version"},
+    {"tandem-tuning 1 \n", 0, ": line 1: the file has a format version"},
+    {"tandem-tuning 11\n", 0, ": line 1: the file has a format version"},
     {"\xef\xbb\xbf" HEADER, 0, ": line 1: the first line is not"},
-    {"tandem-tuning 1\r\n", 0, ": line 1: a control character"},
-    {HEADER "x\ty\n", 0, ": line 2: a control character"},
-    {HEADER "any\n", 0, ": line 2: 1 fields, a row has 8"},
-    {HEADER "\n\nany gemm f32 f32 nn 1x1x1 gemm_any_reference\n", 0, ": line 4: 7 fields"},
+    {"tandem-tuning 1\r\n", 0, ": line 1: the line contains a control character"},
+    {HEADER "x\ty\n", 0, ": line 2: the line contains a control character"},
+    {HEADER "any\n", 0, ": line 2: the row has 1 fields, must have 8"},
+    {HEADER "\n\nany gemm f32 f32 nn 1x1x1 gemm_any_reference\n", 0,
+     ": line 4: the row has 7 fields"},
     {HEADER "any gemm f32 f32 nn 1x1x1 gemm_any_reference measured=1 more\n", 0,
-     ": line 2: more fields than a row has: 'more'"},
+     ": line 2: the row has too many fields: 'more'"},
     {HEADER ROW("everywhere", "1x1x1", "gemm_any_reference"), 0,
-     ": line 2: neither a device class nor a device pattern: 'everywhere'"},
+     ": line 2: the device is neither a class nor a pattern: 'everywhere'"},
     {HEADER "any gemm f32 f32 xn 1x1x1 gemm_any_reference measured=1\n", 0,
-     ": line 2: the layout is none of nn, nt, tn, tt, any: 'xn'"},
+     ": line 2: the layout is not one of nn, nt, tn, tt, any: 'xn'"},
     {HEADER ROW("any", "1x1", "gemm_any_reference"), 0, ": line 2: the shape is not"},
     {HEADER ROW("any", "1x1x1x1x1", "gemm_any_reference"), 0, ": line 2: the shape is not"},
     {HEADER ROW("any", "1x1x0", "gemm_any_reference"), 0, ": line 2: the shape is not"},
@@ -471,7 +483,7 @@ TEST(rows_of_another_library_are_passed_over) {
     assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_READ);
     assert_true(file.count == 1 && file.stale == 1);
     assert_non_null(strstr(file.message, ": line 2: "));
-    assert_non_null(strstr(file.message, "no such variant: 'gemm_f32_of_tomorrow'"));
+    assert_non_null(strstr(file.message, "unknown variant: 'gemm_f32_of_tomorrow'"));
     tdm_tuning_file_release(&file);
 }
 
@@ -482,7 +494,7 @@ TEST(a_file_that_is_too_large_is_refused) {
     const size_t header = (size_t)snprintf(bytes, TDM_TUNING_MAX_BYTES, "%s", HEADER);
     bytes[header] = '#';
     write_bytes(bytes, TDM_TUNING_MAX_BYTES + 1);
-    expect_refused("more than 1 MiB");
+    expect_refused("larger than 1 MiB");
     write_bytes(bytes, TDM_TUNING_MAX_BYTES); /* one endless line */
     expect_refused(": line 2: the line is too long");
     memset(bytes + header, '\n', TDM_TUNING_MAX_BYTES - header);
@@ -502,7 +514,7 @@ TEST(a_file_that_is_too_large_is_refused) {
     used += (size_t)snprintf(bytes + used, TDM_TUNING_MAX_BYTES - used, "%s",
                              ROW("any", "2x2x2", "gemm_any_reference"));
     write_bytes(bytes, used);
-    expect_refused(": line 4098: more rows than a file may have");
+    expect_refused(": line 4098: the file has too many rows");
     free(bytes);
 }
 
@@ -532,21 +544,21 @@ TEST(what_is_no_private_file_is_refused) {
     assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_ABSENT);
     assert_int_equal(tdm_tuning_file_read("", &file), TDM_TUNING_FILE_ABSENT);
     assert_int_equal(mkdir(path, 0700), 0);
-    expect_refused("no regular file");
+    expect_refused("not a regular file");
     assert_int_equal(rmdir(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    expect_refused("no regular file");
+    expect_refused("not a regular file");
     unlink(path);
     assert_int_equal(symlink(path, path), 0);
     expect_refused("symbolic links");
     unlink(path);
     assert_int_equal(symlink("/dev/zero", path), 0);
-    expect_refused("no regular file");
+    expect_refused("not a regular file");
     write_text(HEADER);
     assert_int_equal(chmod(path, 0620), 0);
-    expect_refused("others may write to it");
+    expect_refused("other users may write to the file");
     assert_int_equal(chmod(path, 0602), 0);
-    expect_refused("others may write to it");
+    expect_refused("other users may write to the file");
     assert_int_equal(chmod(path, 0644), 0);
     assert_int_equal(tdm_tuning_file_read(path, &file), TDM_TUNING_FILE_READ);
     tdm_tuning_file_release(&file);
@@ -556,7 +568,7 @@ TEST(what_is_no_private_file_is_refused) {
         return;
     }
     assert_int_equal(chown(path, 65534, 65534), 0);
-    expect_refused("it belongs to another user");
+    expect_refused("the file belongs to another user");
 }
 
 /* ---- the path of the user's file ---- */
@@ -714,7 +726,7 @@ TEST(a_refused_file_leaves_the_shipped_rows) {
     write_text(bad_files[0].text);
     expect_log(bad_files[0].reason);
     write_text(HEADER ROW("any", "100x100x100", "gemm_gone") ROW("any", "1x1x1", "gemm_gone"));
-    expect_log("line 2: there is no such variant: 'gemm_gone'; rows passed over: 2");
+    expect_log("line 2: unknown variant: 'gemm_gone'; rows skipped: 2");
     write_text(HEADER);
     expect_log(NULL);
     unlink(path);

@@ -247,7 +247,7 @@ DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
     said = tuned_device_plan(&own, &desc);
     assert_string_equal(said.variant, row->name);
     assert_non_null(
-        strstr(said.tuning, "without its parameters, which need too much local memory"));
+        strstr(said.tuning, "without the tuned parameters, which need too much local memory"));
     tuned_device_close(&own);
 }
 

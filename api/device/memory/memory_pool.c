@@ -118,7 +118,8 @@ uint64_t tdm_device_trimmable(tdm_device *device, const tdm_pool *except) {
 
 static tdm_status check_options(const tdm_memory_pool_options *options) {
     if (options && options->name && strlen(options->name) >= TDM_MEMORY_TAG_BYTES)
-        return tdm_fail(TDM_BAD_ARGUMENT, "memory_pool_create: a name of %zu bytes, at most %d",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "memory_pool_create: the name has %zu bytes, at most %d are allowed",
                         strlen(options->name), TDM_MEMORY_TAG_BYTES - 1);
     return TDM_OK;
 }
@@ -209,7 +210,7 @@ tdm_status tdm_memory_pool_enter(tdm_memory_pool *pool) {
     if (!pool)
         return tdm_fail(TDM_BAD_ARGUMENT, "memory_pool_enter: pool is NULL");
     if (entered.depth == ENTERED_DEPTH)
-        return tdm_fail(TDM_BAD_STATE, "memory_pool_enter: %d pools are entered already",
+        return tdm_fail(TDM_BAD_STATE, "memory_pool_enter: %d pools are already entered",
                         ENTERED_DEPTH);
     tdm_memory_pool_retain(pool);
     entered.pools[entered.depth++] = pool;

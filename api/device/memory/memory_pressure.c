@@ -78,7 +78,7 @@ tdm_status tdm_device_remove_memory_callback(tdm_device *device, tdm_memory_call
     pthread_mutex_unlock(&device->callbacks_lock);
     return entry ? TDM_OK
                  : tdm_fail(TDM_BAD_STATE,
-                            "device_remove_memory_callback: there is no such callback");
+                            "device_remove_memory_callback: the callback is not registered");
 }
 
 void tdm_device_callbacks_close(tdm_device *device) {

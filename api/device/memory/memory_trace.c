@@ -143,7 +143,7 @@ static tdm_status put(void *user, const void *bytes, size_t size) {
     if (trace->write) {
         const tdm_status status = trace->write(trace->user, bytes, size);
         if (status != TDM_OK)
-            snprintf(trace->detail, sizeof trace->detail, "the caller's function failed");
+            snprintf(trace->detail, sizeof trace->detail, "the caller's write function failed");
         return status;
     }
     for (const char *next = bytes; size > 0;) {
@@ -250,7 +250,10 @@ static tdm_status open_file(const char *path, int *file) {
     return taken
                ? tdm_fail(TDM_BAD_STATE, "memory_trace_start: %s is being written by another trace",
                           path)
-               : tdm_fail(TDM_IO_ERROR, "memory_trace_start: %s is no regular file of ours", path);
+               : tdm_fail(
+                     TDM_IO_ERROR,
+                     "memory_trace_start: %s is not a regular file of this user with a single link",
+                     path);
 }
 
 /* The writer blocks all signals, because the program's signals are for its own threads. */
@@ -277,10 +280,11 @@ static void trace_free(tdm_memory_trace *trace) {
 static tdm_status check_options(const tdm_memory_trace_options *options) {
     if (!options->path == !options->write)
         return tdm_fail(TDM_BAD_ARGUMENT, "memory_trace_start: %s",
-                        options->path ? "there is both a path and a function to write with"
-                                      : "there is neither a path nor a function to write with");
+                        options->path ? "both path and write are given, exactly one is needed"
+                                      : "neither path nor write is given, exactly one is needed");
     if (options->ring_events > LARGEST_EVENTS)
-        return tdm_fail(TDM_BAD_ARGUMENT, "memory_trace_start: ring_events is %zu, at most %d",
+        return tdm_fail(TDM_BAD_ARGUMENT,
+                        "memory_trace_start: ring_events is %zu, must be at most %d",
                         options->ring_events, LARGEST_EVENTS);
     return TDM_OK;
 }
@@ -325,7 +329,8 @@ tdm_status tdm_pool_trace_start(tdm_pool *pool, const tdm_memory_trace_options *
         goto cleanup;
     }
     if (start_writer(created) != 0) {
-        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "memory_trace_start: no thread to write with");
+        status = tdm_fail(TDM_OUT_OF_HOST_MEMORY,
+                          "memory_trace_start: the writer thread cannot be started");
         goto cleanup;
     }
     tdm_pool_listen(pool, &created->listener);
@@ -372,14 +377,13 @@ tdm_status tdm_memory_trace_stop(tdm_memory_trace *trace) {
         }
     }
     if (status != TDM_OK)
-        status = tdm_fail(status, "memory_trace_stop: %s; about %llu events came before",
+        status = tdm_fail(status, "memory_trace_stop: %s; about %llu events were written",
                           trace->detail, (unsigned long long)written);
     else if (trace->lost)
-        status =
-            tdm_fail(TDM_IO_ERROR,
-                     "memory_trace_stop: the trace ends after %llu events, %llu came faster than "
-                     "they could be written",
-                     (unsigned long long)written, (unsigned long long)trace->lost);
+        status = tdm_fail(TDM_IO_ERROR,
+                          "memory_trace_stop: the trace ends after %llu events; %llu were lost "
+                          "because they came faster than they could be written",
+                          (unsigned long long)written, (unsigned long long)trace->lost);
     tdm_device *const device = trace->device;
     trace_free(trace);
     tdm_device_release(device);

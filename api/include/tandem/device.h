@@ -18,9 +18,9 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_CPU_CORES, 0, "cpu-cores",                                                           \
       "work-items run on CPU cores: wide vectors, no local memory")                                \
     X(TDM_CAP_LOCAL_MEMORY, 1, "local-memory",                                                     \
-      "local memory is a memory of its own, not plain memory")                                     \
+      "local memory is dedicated memory, not part of global memory")                               \
     X(TDM_CAP_UNIFIED_MEMORY, 2, "unified-memory", "host and device share one memory")             \
-    X(TDM_CAP_PROFILING, 3, "profiling", "event time stamps were probed and make sense")           \
+    X(TDM_CAP_PROFILING, 3, "profiling", "event time stamps were probed and are plausible")        \
     X(TDM_CAP_FP16_ARITHMETIC, 4, "fp16", "half-precision arithmetic in kernels")                  \
     X(TDM_CAP_FP64, 5, "fp64", "double precision in kernels")                                      \
     X(TDM_CAP_SUBGROUPS, 6, "subgroups", "sub-groups (warps) with shuffles and reductions")        \
@@ -28,7 +28,7 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_CORRECT_DIVIDE, 8, "correct-divide", "correctly rounded f32 divide and square root") \
     X(TDM_CAP_HOST_TASK, 9, "host-task", "host functions run in stream order without blocking")    \
     X(TDM_CAP_UNLIMITED_LOOPS, 10, "unlimited-loops",                                              \
-      "a work-item's loops may pass any number of times")                                          \
+      "loops of a work-item may have any number of iterations")                                    \
     X(TDM_CAP_SLABS, 11, "slabs", "blocks share native allocations (off for memory checkers)")     \
     X(TDM_CAP_HOST_AVX2, 12, "avx2", "CPU cores with AVX2 and FMA")                                \
     X(TDM_CAP_HOST_AVX512, 13, "avx512", "CPU cores with AVX-512 F, BW, DQ and VL")                \
@@ -39,11 +39,11 @@ typedef struct tdm_device tdm_device;
     X(TDM_CAP_INT8_DOT_QCOM, 17, "int8-dot-qcom", "int8-dot by cl_qcom_dot_product8")              \
     X(TDM_CAP_CUDA, 18, "cuda", "runs the kernels that the build compiled for CUDA")               \
     X(TDM_CAP_ASYNC_COPY, 19, "async-copy",                                                        \
-      "copies to local memory run beside arithmetic (CUDA 8.0 and up)")                            \
+      "copies to local memory overlap with arithmetic (CUDA 8.0 and up)")                          \
     X(TDM_CAP_TENSOR_CORES, 20, "tensor-cores",                                                    \
-      "warps multiply matrices of f16 and of 8-bit integers (with async-copy of bf16 too)")        \
+      "warps multiply matrices of f16 and 8-bit integers (with async-copy also bf16)")             \
     X(TDM_CAP_WGMMA, 21, "wgmma",                                                                  \
-      "groups of warps multiply matrices that tensor maps bring (CUDA 9.0)")                       \
+      "groups of warps multiply matrices loaded by tensor maps (CUDA 9.0)")                        \
     X(TDM_CAP_HOST_AMX_INT8, 22, "amx-int8",                                                       \
       "CPU cores that multiply tiles of 8-bit integers (AMX), with the system's permission")       \
     X(TDM_CAP_HOST_BF16, 23, "avx512-bf16",                                                        \

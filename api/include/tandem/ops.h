@@ -61,10 +61,10 @@ typedef enum tdm_binary {
 
 /* Columns: name, value, text, meaning. */
 #define TDM_REDUCE_LIST(X)                                                                         \
-    X(TDM_REDUCE_SUM, 1, "sum", "sum; 0 over nothing")                                             \
-    X(TDM_REDUCE_MEAN, 2, "mean", "sum / count; NaN over nothing")                                 \
-    X(TDM_REDUCE_MAX, 3, "max", "largest, NaN if any is NaN; refused over nothing")                \
-    X(TDM_REDUCE_MIN, 4, "min", "smallest, NaN if any is NaN; refused over nothing")               \
+    X(TDM_REDUCE_SUM, 1, "sum", "sum; 0 for no elements")                                          \
+    X(TDM_REDUCE_MEAN, 2, "mean", "sum / count; NaN for no elements")                              \
+    X(TDM_REDUCE_MAX, 3, "max", "largest, NaN if any is NaN; needs at least one element")          \
+    X(TDM_REDUCE_MIN, 4, "min", "smallest, NaN if any is NaN; needs at least one element")         \
     X(TDM_REDUCE_ARGMAX, 5, "argmax", "index of the first largest; the first NaN counts as largest")
 
 typedef enum tdm_reduction {
