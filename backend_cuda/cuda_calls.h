@@ -11,7 +11,7 @@
 #include "backend_cuda/cuda_api.h"
 
 /* The oldest driver version that has every required function, as cuDriverGetVersion reports it. */
-#define CUDA_LEAST_VERSION 11000
+#define CUDA_MIN_VERSION 11000
 
 typedef struct tdm_cuda_api {
     void *library; /* handle from dlopen */

@@ -15,7 +15,7 @@
  * Compute capability times ten: the oldest that the library is built for, and the first that has
  * asynchronous copies.
  */
-#define LEAST_ARCHITECTURE 75
+#define MIN_ARCHITECTURE 75
 #define ASYNC_COPY_ARCHITECTURE 80
 #define WGMMA_ARCHITECTURE 90
 
@@ -82,10 +82,10 @@ static tdm_status check_usable(const tdm_cuda_record *record, const tdm_cuda_ima
     const int architecture = answers->major * 10 + answers->minor;
     if (answers->mode == CU_COMPUTEMODE_PROHIBITED)
         return tdm_fail(TDM_UNSUPPORTED, "its compute mode prohibits contexts (nvidia-smi -c 0)");
-    if (architecture < LEAST_ARCHITECTURE)
+    if (architecture < MIN_ARCHITECTURE)
         return tdm_fail(TDM_UNSUPPORTED, "it has compute capability %d.%d, %d.%d is needed",
-                        answers->major, answers->minor, LEAST_ARCHITECTURE / 10,
-                        LEAST_ARCHITECTURE % 10);
+                        answers->major, answers->minor, MIN_ARCHITECTURE / 10,
+                        MIN_ARCHITECTURE % 10);
     if (!answers->unified_addresses)
         return tdm_fail(TDM_UNSUPPORTED, "it has no unified addressing of host and device memory");
     if (!record->simulated && images->architectures[0] == '\0')
@@ -101,7 +101,7 @@ static uint32_t capabilities_of(const tdm_cuda_api *api, const device_answers *a
     uint32_t bits = TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_PROFILING |
                     TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 | TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT |
                     TDM_CAP_CORRECT_DIVIDE | TDM_CAP_HOST_TASK | TDM_CAP_UNLIMITED_LOOPS |
-                    TDM_CAP_SLABS | TDM_CAP_TENSOR_CORES; // all from LEAST_ARCHITECTURE on
+                    TDM_CAP_SLABS | TDM_CAP_TENSOR_CORES; // all from MIN_ARCHITECTURE on
     if (answers->integrated)
         bits |= TDM_CAP_UNIFIED_MEMORY;
     // Code for older devices lacks the asynchronous-copy variants, and a newer device may run such

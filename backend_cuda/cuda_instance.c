@@ -4,7 +4,7 @@
 #include "backend_cuda/cuda_internal.h"
 
 /* More than any machine holds. It bounds the loop if the driver reports a wrong count. */
-#define MOST_DEVICES 256
+#define MAX_DEVICES 256
 
 static void accept_device(tdm_bk_instance *instance, const tdm_cuda_record *record) {
     const int driver = instance->api.version, version = tdm_prebuilt_version();
@@ -37,7 +37,7 @@ static tdm_status list_all(tdm_bk_instance *instance) {
     const tdm_cuda_api *const api = &instance->api;
     int count = 0;
     const CUresult code = CUDA_CALL(api, cuDeviceGetCount, &count);
-    if (code != CUDA_SUCCESS || count < 0 || count > MOST_DEVICES) {
+    if (code != CUDA_SUCCESS || count < 0 || count > MAX_DEVICES) {
         tdm_notes_add(&instance->notes, "cuDeviceGetCount: %s (%u), %d devices",
                       tdm_cuda_error_name(code), code, count);
         return TDM_OK;

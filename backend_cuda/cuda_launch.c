@@ -3,8 +3,8 @@
 #include "backend_cuda/cuda_internal.h"
 
 /* Local memory that a launch may use without a prior cuFuncSetAttribute. */
-#define USUAL_LOCAL_BYTES (48u * 1024)
-#define MOST_MAPS 3
+#define DEFAULT_LOCAL_BYTES (48u * 1024)
+#define MAX_MAPS 3
 
 /* These are the parameters of a launch in the form of cuLaunchKernel. The pointers refer to values
  * that must live until it returns. */
@@ -13,14 +13,14 @@ typedef struct launch_parameters {
     CUdeviceptr addresses[TDM_MAX_ARGS];
     uint32_t local_bytes;
     uint64_t local; /* passed in place of a local-memory pointer; the kernel ignores it */
-    CUtensorMap maps[MOST_MAPS];
+    CUtensorMap maps[MAX_MAPS];
     int map_count;
 } launch_parameters;
 
 static tdm_status set_map(tdm_bk_device *device, const char *operation, const tdm_arg *arg,
                           launch_parameters *p) {
-    if (p->map_count == MOST_MAPS)
-        return tdm_fail(TDM_INTERNAL, "%s: more than %d tensor maps", operation, MOST_MAPS);
+    if (p->map_count == MAX_MAPS)
+        return tdm_fail(TDM_INTERNAL, "%s: more than %d tensor maps", operation, MAX_MAPS);
     return tdm_cuda_tensor_map(device, operation,
                                arg->value.buffer.memory->address +
                                    (CUdeviceptr)arg->value.buffer.offset,
@@ -70,7 +70,7 @@ static tdm_status set_parameters(const tdm_bk_kernel *kernel, const char *operat
 static tdm_status allow_local(tdm_bk_kernel *kernel, const char *operation, uint32_t bytes) {
     const uint64_t most = kernel->device->record->info.local_bytes;
     const uint64_t all = (uint64_t)bytes + kernel->static_bytes;
-    if (all <= USUAL_LOCAL_BYTES || bytes <= atomic_load(&kernel->dynamic_bytes))
+    if (all <= DEFAULT_LOCAL_BYTES || bytes <= atomic_load(&kernel->dynamic_bytes))
         return TDM_OK;
     if (all > most)
         return tdm_fail(

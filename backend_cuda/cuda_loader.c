@@ -5,7 +5,7 @@
 
 #include "backend_cuda/cuda_calls.h"
 
-#define USUAL_FILE "libcuda.so.1"
+#define DEFAULT_FILE "libcuda.so.1"
 
 /*
  * Looks up one function. POSIX lets a pointer from dlsym be used as a function pointer, but ISO C
@@ -38,12 +38,12 @@ static tdm_status check_version(tdm_cuda_api *api, const char *file, const char 
     if (missing && !api->cuDriverGetVersion)
         return tdm_fail(TDM_NO_DEVICE, "%s is not a CUDA driver: it lacks %s", file, missing);
     CUDA_TRY("the driver's version", api, cuDriverGetVersion, &api->version);
-    if (api->version < CUDA_LEAST_VERSION)
+    if (api->version < CUDA_MIN_VERSION)
         return tdm_fail(TDM_NO_DEVICE,
                         "the driver is too old: it offers CUDA %d.%d, %d.%d is needed (driver 450 "
                         "or newer)",
-                        api->version / 1000, api->version % 1000 / 10, CUDA_LEAST_VERSION / 1000,
-                        CUDA_LEAST_VERSION % 1000 / 10);
+                        api->version / 1000, api->version % 1000 / 10, CUDA_MIN_VERSION / 1000,
+                        CUDA_MIN_VERSION % 1000 / 10);
     if (missing)
         return tdm_fail(TDM_NO_DEVICE, "%s offers CUDA %d.%d but lacks %s", file,
                         api->version / 1000, api->version % 1000 / 10, missing);
@@ -99,14 +99,14 @@ static tdm_status initialise(tdm_cuda_api *api) {
                     tdm_cuda_error_name(code), code, hint ? "; " : "", hint ? hint : "");
 }
 
-/* Loads the file that TANDEM_CUDA_LIBRARY names, or USUAL_FILE. */
+/* Loads the file that TANDEM_CUDA_LIBRARY names, or DEFAULT_FILE. */
 static tdm_status load_file(tdm_cuda_api *api) {
     const char *const named = tdm_environment("TANDEM_CUDA_LIBRARY", true);
     if (named && *named) {
         const tdm_status status = open_file(named, api);
         return status == TDM_OK ? TDM_OK : tdm_fail_prefix(status, "TANDEM_CUDA_LIBRARY=%s", named);
     }
-    const tdm_status status = open_file(USUAL_FILE, api);
+    const tdm_status status = open_file(DEFAULT_FILE, api);
     if (status == TDM_OK || api->cuDriverGetVersion)
         return status;
     char reason[512];

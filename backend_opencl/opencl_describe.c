@@ -5,7 +5,7 @@
 #include "backend_opencl/opencl_internal.h"
 
 /* Slabs align blocks to at least this: a cache line, and the widest vector. */
-#define LEAST_ALIGNMENT 64
+#define MIN_ALIGNMENT 64
 
 static tdm_status refuse(const char *reason) {
     return tdm_fail(TDM_UNSUPPORTED, "%s", reason);
@@ -127,7 +127,7 @@ static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_in
     info->vendor_id = tdm_opencl_device_uint(api, id, CL_DEVICE_VENDOR_ID);
     info->constant_bytes = tdm_opencl_device_ulong(api, id, CL_DEVICE_MAX_CONSTANT_BUFFER_SIZE);
     const uint32_t alignment = tdm_opencl_device_uint(api, id, CL_DEVICE_MEM_BASE_ADDR_ALIGN) / 8;
-    info->alignment_bytes = alignment > LEAST_ALIGNMENT ? alignment : LEAST_ALIGNMENT;
+    info->alignment_bytes = alignment > MIN_ALIGNMENT ? alignment : MIN_ALIGNMENT;
     size_t items[16] = {0};
     if (tdm_opencl_query_device(api, id, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items,
                                 NULL) == CL_SUCCESS)

@@ -13,7 +13,7 @@
 #include "backend_opencl/opencl_internal.h"
 
 /* Failed waits in a row, a millisecond apart. */
-#define MOST_REFUSALS 10000
+#define MAX_REFUSALS 10000
 
 struct tdm_opencl_task {
     struct tdm_opencl_task *next;
@@ -43,7 +43,7 @@ bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
 static void wait_before(tdm_bk_device *device, cl_event before) {
     const struct timespec pause = {.tv_nsec = 1000000};
     cl_int state = CL_COMPLETE;
-    for (int refusals = 0; refusals < MOST_REFUSALS; refusals++) {
+    for (int refusals = 0; refusals < MAX_REFUSALS; refusals++) {
         if (OPENCL_WAIT(device->api, clWaitForEvents, 1, &before) == CL_SUCCESS ||
             OPENCL_CALL(device->api, clGetEventInfo, before, CL_EVENT_COMMAND_EXECUTION_STATUS,
                         sizeof state, &state, NULL) != CL_SUCCESS ||

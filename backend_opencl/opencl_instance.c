@@ -6,7 +6,7 @@
 #include "backend_opencl/opencl_internal.h"
 
 /* More entries than any driver lists. It bounds the allocation if a reported count is wrong. */
-#define MOST_IDS 1024
+#define MAX_IDS 1024
 
 static void record_free(tdm_opencl_record *record) {
     tdm_host_free(record->extensions);
@@ -90,7 +90,7 @@ static tdm_status list_platform(tdm_bk_instance *instance, cl_platform_id id) {
         return TDM_OK;
     }
     cl_device_id *devices = NULL;
-    if (code == CL_SUCCESS && count <= MOST_IDS) {
+    if (code == CL_SUCCESS && count <= MAX_IDS) {
         devices = tdm_host_calloc(count, sizeof *devices);
         if (!devices)
             return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for %u devices", count);
@@ -122,7 +122,7 @@ static tdm_status list_all(tdm_bk_instance *instance) {
         return TDM_OK;
     }
     cl_platform_id *platforms = NULL;
-    if (code == CL_SUCCESS && count <= MOST_IDS) {
+    if (code == CL_SUCCESS && count <= MAX_IDS) {
         platforms = tdm_host_calloc(count, sizeof *platforms);
         if (!platforms)
             return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for %u platforms", count);

@@ -7,7 +7,7 @@
 /* The longest part of a build log in a detail text. */
 #define SHORT_LOG 1200
 /* A larger binary is not cached. */
-#define MOST_BINARY_BYTES (64u << 20)
+#define MAX_BINARY_BYTES (64u << 20)
 
 /*
  * Returns the build options. None may loosen arithmetic (no fast-relaxed-math, no mad-enable), and
@@ -220,7 +220,7 @@ static void store_in_cache(const tdm_bk_device *device, const tdm_program_key *k
     size_t bytes = 0;
     if (OPENCL_CALL(device->api, clGetProgramInfo, program, CL_PROGRAM_BINARY_SIZES, sizeof bytes,
                     &bytes, NULL) != CL_SUCCESS ||
-        bytes == 0 || bytes > MOST_BINARY_BYTES)
+        bytes == 0 || bytes > MAX_BINARY_BYTES)
         return;
     unsigned char *binary = tdm_host_alloc(bytes);
     if (binary && OPENCL_CALL(device->api, clGetProgramInfo, program, CL_PROGRAM_BINARIES,

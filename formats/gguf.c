@@ -9,9 +9,9 @@
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "gguf data is little-endian");
 
 enum {
-    LEAST_FILE_BYTES = 24, /* magic, version, two counts */
-    LEAST_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8,
-    LEAST_VALUE_BYTES = 8 + 1 + 4 + 1
+    MIN_FILE_BYTES = 24, /* magic, version, two counts */
+    MIN_TENSOR_BYTES = 8 + 1 + 4 + 4 + 8,
+    MIN_VALUE_BYTES = 8 + 1 + 4 + 1
 };
 
 /* A tensor as the file lists it, before its offset is checked. */
@@ -356,7 +356,7 @@ static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) 
     if (take(cursor, &tensors, sizeof tensors) || take(cursor, &values, sizeof values))
         return file_fail(error, "the file is truncated: it has less than a header");
     const uint64_t left = (uint64_t)(cursor->end - cursor->next);
-    if (tensors > left / LEAST_TENSOR_BYTES || values > left / LEAST_VALUE_BYTES)
+    if (tensors > left / MIN_TENSOR_BYTES || values > left / MIN_VALUE_BYTES)
         return file_fail(error, "the file is too small for %llu tensors and %llu values",
                          (unsigned long long)tensors, (unsigned long long)values);
     file->tensor_count = (size_t)tensors;
@@ -389,7 +389,7 @@ int gguf_parse(const void *bytes, size_t size, gguf_file **file, file_error *err
 int gguf_open(const char *path, gguf_file **file, file_error *error) {
     file_mapping mapping;
     *file = NULL;
-    if (file_map(path, LEAST_FILE_BYTES, &mapping, error))
+    if (file_map(path, MIN_FILE_BYTES, &mapping, error))
         return -1;
     file_error inner;
     if (gguf_parse(mapping.bytes, mapping.size, file, &inner)) {

@@ -14,7 +14,7 @@
 
 enum {
     NAME_ROOM = 48, /* for the suffix of the temporary name */
-    MOST_NAMES = 1000
+    MAX_NAMES = 1000
 };
 
 struct output_file {
@@ -152,7 +152,7 @@ static output_file *make(const char *path) {
 /* Creates a file next to the target. A killed process of this number may have left one. */
 static int open_temporary(output_file *file) {
     const size_t size = strlen(file->path) + NAME_ROOM;
-    for (int i = 0; i < MOST_NAMES; i++) {
+    for (int i = 0; i < MAX_NAMES; i++) {
         char number[16] = "";
         if (i > 0)
             snprintf(number, sizeof number, "-%d", i);

@@ -6,8 +6,8 @@
 #include <tandem/device.h>
 
 const tdm_variant tdm_variants[] = {
-#define TDM_VARIANT(name, op, text, defines, requires, target, ...)                                \
-    {#name, TDM_OP_##op, text, defines, (uint32_t)(requires), target, {__VA_ARGS__}},
+#define TDM_VARIANT(name, op, source, defines, requires, target, ...)                              \
+    {#name, TDM_OP_##op, source, defines, (uint32_t)(requires), target, {__VA_ARGS__}},
 #include "kernel_variants.def" /* of kernels/FOLDER/NAME_variants.cmake */
 #undef TDM_VARIANT
 };
@@ -40,9 +40,9 @@ const tdm_embedded_source *tdm_embedded_source_find(const char *file) {
     return NULL;
 }
 
-const tdm_kernel_image *tdm_kernel_image_find(const char *text) {
+const tdm_kernel_image *tdm_kernel_image_find(const char *source) {
     for (int i = 0; i < tdm_kernel_image_count; i++)
-        if (strcmp(tdm_kernel_images[i].text, text) == 0)
+        if (strcmp(tdm_kernel_images[i].source, source) == 0)
             return &tdm_kernel_images[i];
     return NULL;
 }

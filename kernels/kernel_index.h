@@ -22,7 +22,7 @@ extern const size_t tdm_embedded_source_count;
 // The CUDA image of one kernel source, with all of its variants.
 // cmake/cuda_images.cmake builds it.
 typedef struct tdm_kernel_image {
-    const char *text;                // file of the row
+    const char *source;              // file of the row
     const unsigned char *data, *end; // a fat binary, aligned to 16 bytes
     // 1: no compiler was found; data is "TDM-STAND-IN\n" and the names of the rows, one per line
     int stand_in;
@@ -81,7 +81,7 @@ typedef enum tdm_op {
 typedef struct tdm_variant {
     const char *name; // also the entry point: unique in the library, `op_dtypes_tile__arch`
     tdm_op op;
-    const char *text;                           // file of tdm_embedded_sources
+    const char *source;                         // file of tdm_embedded_sources
     const char *defines;                        // "-DMR=6 -DNR=16"
     uint32_t requires;                          // bits of tdm_capability that the device must have
     const char *target;                         // clang target for the syntax check of its source
@@ -112,6 +112,6 @@ const tdm_variant *tdm_variant_find(const char *name);
 const tdm_embedded_source *tdm_embedded_source_find(const char *file);
 
 // Returns the image of a kernel source, or NULL if none of its rows is for CUDA.
-const tdm_kernel_image *tdm_kernel_image_find(const char *text);
+const tdm_kernel_image *tdm_kernel_image_find(const char *source);
 
 #endif

@@ -6,7 +6,7 @@
 
 /* No version will add more than this to a struct. A larger size is an error, and that many bytes
  * are not read. */
-#define MOST_GROWTH 4096
+#define MAX_GROWTH 4096
 
 static size_t size_of(const void *given) {
     size_t size;
@@ -15,7 +15,7 @@ static size_t size_of(const void *given) {
 }
 
 static tdm_status check_size(const char *operation, const char *name, size_t size, size_t known) {
-    if (size >= sizeof size && size % _Alignof(size_t) == 0 && size <= known + MOST_GROWTH)
+    if (size >= sizeof size && size % _Alignof(size_t) == 0 && size <= known + MAX_GROWTH)
         return TDM_OK;
     return tdm_fail(TDM_BAD_ARGUMENT,
                     "%s: struct_size of %s is %zu, but this library's struct has %zu bytes",

@@ -31,15 +31,15 @@ typedef struct crossing {
     size_t bytes;
     tdm_staging *in[PIECES], *out[PIECES];
     /* fence after the last command on the piece, or NULL */
-    tdm_mark *read[PIECES], *written[PIECES];
+    tdm_fence *read[PIECES], *written[PIECES];
 } crossing;
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
 static void close_pieces(crossing *way) {
     for (int i = 0; i < PIECES; i++) {
-        tdm_mark_release(way->read[i]);
-        tdm_mark_release(way->written[i]);
+        tdm_fence_release(way->read[i]);
+        tdm_fence_release(way->written[i]);
         tdm_staging_release(way->in[i]);
         tdm_staging_release(way->out[i]);
     }
@@ -57,18 +57,18 @@ static tdm_status open_pieces(crossing *way) {
     return status == TDM_OK ? TDM_OK : tdm_fail_prefix(status, operation);
 }
 
-static tdm_status mark(tdm_stream *stream, tdm_mark **made) {
+static tdm_status fence(tdm_stream *stream, tdm_fence **made) {
     pthread_mutex_lock(&stream->lock);
-    const tdm_status status = tdm_stream_mark_locked(stream, stream->sequence, made);
+    const tdm_status status = tdm_stream_fence_locked(stream, stream->sequence, made);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }
 
-static tdm_status wait_for(const tdm_stream *stream, tdm_mark **awaited) {
+static tdm_status wait_for(const tdm_stream *stream, tdm_fence **awaited) {
     if (!*awaited)
         return TDM_OK;
     const tdm_status status = stream->device->api->event_wait((*awaited)->native);
-    tdm_mark_release(*awaited);
+    tdm_fence_release(*awaited);
     *awaited = NULL;
     return status;
 }
@@ -91,7 +91,7 @@ static tdm_status begin_read(crossing *way, size_t place) {
         TDM_TRY(tdm_enqueue_read(way->from, operation, way->source, offset,
                                  tdm_staging_address(way->out[i]), count));
     }
-    return mark(way->from, &way->read[i]);
+    return fence(way->from, &way->read[i]);
 }
 
 static tdm_status begin_write(crossing *way, size_t place) {
@@ -104,7 +104,7 @@ static tdm_status begin_write(crossing *way, size_t place) {
     }
     TDM_TRY(tdm_enqueue_write_staged(way->to, operation, way->target, way->target_offset + place,
                                      way->out[i], 0, count));
-    return mark(way->to, &way->written[i]);
+    return fence(way->to, &way->written[i]);
 }
 
 static tdm_status move_pieces(crossing *way) {

@@ -10,21 +10,21 @@
 #define PIECE_BYTES ((size_t)4 << 20)
 #define PIECES 2
 /* Below this size the driver's own copy is as good, because there is nothing to overlap. */
-#define LEAST_BYTES ((size_t)1 << 20)
+#define MIN_BYTES ((size_t)1 << 20)
 
 typedef struct piece_ring {
     tdm_stream *stream;
     tdm_staging *pieces[PIECES];
-    tdm_mark *marks[PIECES]; /* fence after the last command on the piece */
+    tdm_fence *fences[PIECES]; /* fence after the last command on the piece */
 } piece_ring;
 
 bool tdm_copy_wants_staging(const tdm_device *device, const void *host, size_t bytes) {
-    return device->stages_copies && bytes >= LEAST_BYTES && !tdm_staging_holds(device, host, bytes);
+    return device->stages_copies && bytes >= MIN_BYTES && !tdm_staging_holds(device, host, bytes);
 }
 
 static void ring_close(piece_ring *ring) {
     for (int i = 0; i < PIECES; i++) {
-        tdm_mark_release(ring->marks[i]);
+        tdm_fence_release(ring->fences[i]);
         tdm_staging_release(ring->pieces[i]);
     }
 }
@@ -41,21 +41,21 @@ static bool ring_open(piece_ring *ring, tdm_stream *stream, size_t bytes) {
     return true;
 }
 
-static tdm_status ring_mark(piece_ring *ring, int piece) {
+static tdm_status ring_fence(piece_ring *ring, int piece) {
     pthread_mutex_lock(&ring->stream->lock);
     const tdm_status status =
-        tdm_stream_mark_locked(ring->stream, ring->stream->sequence, &ring->marks[piece]);
+        tdm_stream_fence_locked(ring->stream, ring->stream->sequence, &ring->fences[piece]);
     pthread_mutex_unlock(&ring->stream->lock);
     return status;
 }
 
 /* Waits until the last command on the piece is done. */
 static tdm_status ring_wait(piece_ring *ring, int piece) {
-    if (!ring->marks[piece])
+    if (!ring->fences[piece])
         return TDM_OK;
-    const tdm_status status = ring->stream->device->api->event_wait(ring->marks[piece]->native);
-    tdm_mark_release(ring->marks[piece]);
-    ring->marks[piece] = NULL;
+    const tdm_status status = ring->stream->device->api->event_wait(ring->fences[piece]->native);
+    tdm_fence_release(ring->fences[piece]);
+    ring->fences[piece] = NULL;
     return status;
 }
 
@@ -76,7 +76,7 @@ tdm_status tdm_copy_staged_in(tdm_stream *stream, const char *operation, tdm_blo
         memcpy(tdm_staging_address(ring.pieces[piece]), host + done, count);
         TDM_TRY_GOTO(tdm_enqueue_write_staged(stream, operation, target, offset + done,
                                               ring.pieces[piece], 0, count));
-        TDM_TRY_GOTO(ring_mark(&ring, piece));
+        TDM_TRY_GOTO(ring_fence(&ring, piece));
         done += count;
     }
 
@@ -105,7 +105,7 @@ tdm_status tdm_copy_staged_out(tdm_stream *stream, const char *operation, tdm_bl
             const size_t count = piece_bytes(asked, bytes);
             TDM_TRY_GOTO(tdm_enqueue_read_staged(stream, operation, source, offset + asked,
                                                  ring.pieces[next], 0, count));
-            TDM_TRY_GOTO(ring_mark(&ring, next));
+            TDM_TRY_GOTO(ring_fence(&ring, next));
             asked += count;
         }
         const size_t count = piece_bytes(done, bytes);

@@ -113,12 +113,12 @@ struct tdm_device {
 };
 
 /* A fence: a native event for "this stream has completed `sequence`". It is reference-counted. */
-typedef struct tdm_mark {
+typedef struct tdm_fence {
     atomic_int references;
     tdm_device *device; /* borrowed: the stream holds a reference */
     tdm_bk_event *native;
     uint64_t sequence;
-} tdm_mark;
+} tdm_fence;
 
 struct tdm_stream {
     atomic_int references;
@@ -128,7 +128,7 @@ struct tdm_stream {
     pthread_mutex_t lock;
     uint64_t sequence;          /* last enqueued command */
     _Atomic uint64_t completed; /* last command known to be complete */
-    tdm_mark *mark;             /* latest fence, or NULL */
+    tdm_fence *fence;           /* latest fence, or NULL */
     tdm_status failure;         /* sticky */
     char failure_detail[512];
     tdm_graph *recording;
@@ -138,7 +138,7 @@ struct tdm_stream {
 struct tdm_event {
     atomic_int references;
     tdm_stream *stream; /* holds a reference */
-    tdm_mark *mark;
+    tdm_fence *fence;
     atomic_llong host_ns; /* host time at which it was first seen complete; 0: not yet */
 };
 

@@ -39,15 +39,15 @@ tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory
 /*
  * Returns a fence for `use`: the stream has completed that command once the fence's event is
  * complete. NULL if it already has, or if the stream no longer exists. The caller releases it with
- * tdm_mark_release.
+ * tdm_fence_release.
  */
-tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark);
-void tdm_mark_release(tdm_mark *mark);
+tdm_status tdm_device_fence(tdm_device *device, tdm_use use, tdm_fence **fence);
+void tdm_fence_release(tdm_fence *fence);
 
 /* Returns a fence for everything enqueued on the stream so far. The stream is locked. */
-tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mark **mark);
+tdm_status tdm_stream_fence_locked(tdm_stream *stream, uint64_t sequence, tdm_fence **fence);
 /* Returns a new fence with a time stamp, even if nothing was enqueued since the last one. */
-tdm_status tdm_stream_mark_time_locked(tdm_stream *stream, tdm_mark **mark);
+tdm_status tdm_stream_fence_time_locked(tdm_stream *stream, tdm_fence **fence);
 
 void tdm_stream_retain(tdm_stream *stream);
 void tdm_stream_release(tdm_stream *stream);

@@ -95,10 +95,10 @@ static tdm_block *const *blocks_of(const tdm_command *command) {
 }
 
 /* Makes the stream wait for the unfinished earlier uses of its blocks. The stream is locked. */
-static tdm_status insert_dependencies(tdm_stream *stream, tdm_mark *const *marks, int count) {
+static tdm_status insert_dependencies(tdm_stream *stream, tdm_fence *const *fences, int count) {
     for (int i = 0; i < count; i++)
-        if (marks[i])
-            TDM_TRY(stream->device->api->stream_wait_event(stream->native, marks[i]->native));
+        if (fences[i])
+            TDM_TRY(stream->device->api->stream_wait_event(stream->native, fences[i]->native));
     return TDM_OK;
 }
 
@@ -109,18 +109,18 @@ static void mark_uses(const tdm_command *command, tdm_use use) {
         end = first + 1;
         while (end < command->block_count && blocks[end]->pool == blocks[first]->pool)
             end++;
-        tdm_pool_mark(blocks + first, end - first, use);
+        tdm_pool_record_use(blocks + first, end - first, use);
     }
 }
 
 static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
-                                 tdm_mark *const *marks, int mark_count) {
+                                 tdm_fence *const *fences, int mark_count) {
     TDM_TRY(tdm_stream_failure_locked(stream));
     if (stream->recording && command->live_only)
         return tdm_fail(TDM_BAD_STATE, "%s: the stream is recording", command->operation);
     if (stream->recording)
         return tdm_graph_append(stream->recording, command);
-    TDM_TRY(insert_dependencies(stream, marks, mark_count));
+    TDM_TRY(insert_dependencies(stream, fences, mark_count));
     const tdm_status status = call_backend(stream, command);
     if (status == TDM_DEVICE_LOST)
         return tdm_stream_fail_locked(stream, status);
@@ -132,10 +132,10 @@ static tdm_status enqueue_locked(tdm_stream *stream, const tdm_command *command,
 
 /* Gets a fence of another stream for each dependency. It runs before this stream is locked, so that
  * two streams cannot wait for each other's lock. */
-static tdm_status collect_marks(tdm_stream *stream, const tdm_use *dependencies, int count,
-                                tdm_mark **marks) {
+static tdm_status collect_fences(tdm_stream *stream, const tdm_use *dependencies, int count,
+                                 tdm_fence **fences) {
     for (int i = 0; i < count; i++)
-        TDM_TRY(tdm_device_mark(stream->device, dependencies[i], &marks[i]));
+        TDM_TRY(tdm_device_fence(stream->device, dependencies[i], &fences[i]));
     return TDM_OK;
 }
 
@@ -143,8 +143,8 @@ static tdm_status enqueue_behind_dependencies(tdm_stream *stream, const tdm_comm
                                               int dependency_count) {
     tdm_status status = TDM_OK;
     tdm_use *const dependencies = tdm_host_calloc((size_t)dependency_count, sizeof *dependencies);
-    tdm_mark **const marks = tdm_host_calloc((size_t)dependency_count, sizeof(tdm_mark *));
-    if (!dependencies || !marks) {
+    tdm_fence **const fences = tdm_host_calloc((size_t)dependency_count, sizeof(tdm_fence *));
+    if (!dependencies || !fences) {
         status = tdm_fail(TDM_OUT_OF_HOST_MEMORY, "%s: no host memory for %d dependencies",
                           command->operation, dependency_count);
         goto cleanup;
@@ -152,16 +152,16 @@ static tdm_status enqueue_behind_dependencies(tdm_stream *stream, const tdm_comm
     // Between the two calls dependencies can only complete, so their number cannot grow.
     const int count = tdm_pool_prepare(blocks_of(command), command->block_count, stream->id,
                                        dependencies, dependency_count);
-    TDM_TRY_GOTO(collect_marks(stream, dependencies,
-                               count < dependency_count ? count : dependency_count, marks));
+    TDM_TRY_GOTO(collect_fences(stream, dependencies,
+                                count < dependency_count ? count : dependency_count, fences));
     pthread_mutex_lock(&stream->lock);
-    status = enqueue_locked(stream, command, marks, dependency_count);
+    status = enqueue_locked(stream, command, fences, dependency_count);
     pthread_mutex_unlock(&stream->lock);
 
 cleanup:
-    for (int i = 0; marks && i < dependency_count; i++)
-        tdm_mark_release(marks[i]);
-    tdm_host_free((void *)marks);
+    for (int i = 0; fences && i < dependency_count; i++)
+        tdm_fence_release(fences[i]);
+    tdm_host_free((void *)fences);
     tdm_host_free(dependencies);
     return status;
 }

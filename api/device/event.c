@@ -14,7 +14,7 @@ static long long host_clock(void) {
 static void event_release(tdm_event *event) {
     if (atomic_fetch_sub(&event->references, 1) != 1)
         return;
-    tdm_mark_release(event->mark);
+    tdm_fence_release(event->fence);
     tdm_stream_release(event->stream);
     tdm_host_free(event);
 }
@@ -59,7 +59,7 @@ tdm_status tdm_event_record(tdm_stream *stream, tdm_event **event) {
     if (status == TDM_OK)
         status = record_host_time(stream, created);
     if (status == TDM_OK)
-        status = tdm_stream_mark_time_locked(stream, &created->mark);
+        status = tdm_stream_fence_time_locked(stream, &created->fence);
     pthread_mutex_unlock(&stream->lock);
     if (status == TDM_OK)
         *event = created;
@@ -76,7 +76,7 @@ void tdm_event_destroy(tdm_event *event) {
 tdm_status tdm_event_wait(tdm_event *event) {
     if (!event)
         return tdm_fail(TDM_BAD_ARGUMENT, "event_wait: event is NULL");
-    const tdm_status status = event->stream->device->api->event_wait(event->mark->native);
+    const tdm_status status = event->stream->device->api->event_wait(event->fence->native);
     note_done(event);
     if (status != TDM_OK)
         return tdm_fail_prefix(status, "event_wait: the work before the event failed");
@@ -91,7 +91,7 @@ tdm_status tdm_event_query(tdm_event *event, int *done) {
         return tdm_fail(TDM_BAD_ARGUMENT, "event_query: event is NULL");
     bool is_done = false;
     const tdm_status status =
-        event->stream->device->api->event_query(event->mark->native, &is_done);
+        event->stream->device->api->event_query(event->fence->native, &is_done);
     if (status != TDM_OK)
         return tdm_fail_prefix(status, "event_query: the work before the event failed");
     if (is_done)
@@ -110,7 +110,7 @@ tdm_status tdm_stream_wait_event(tdm_stream *stream, tdm_event *event) {
     pthread_mutex_lock(&stream->lock);
     tdm_status status = tdm_stream_failure_locked(stream);
     if (status == TDM_OK)
-        status = stream->device->api->stream_wait_event(stream->native, event->mark->native);
+        status = stream->device->api->stream_wait_event(stream->native, event->fence->native);
     pthread_mutex_unlock(&stream->lock);
     return status;
 }
@@ -134,7 +134,7 @@ tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanosecon
     if (from_device)
         *from_device = device;
     if (device)
-        return start->stream->device->api->event_elapsed(start->mark->native, end->mark->native,
+        return start->stream->device->api->event_elapsed(start->fence->native, end->fence->native,
                                                          nanoseconds);
     *nanoseconds = (double)(atomic_load(&end->host_ns) - atomic_load(&start->host_ns));
     return TDM_OK;

@@ -2,11 +2,11 @@
 #include "api/device/core.h"
 
 static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kernel *kernel) {
-    const tdm_embedded_source *const text = tdm_embedded_source_find(variant->text);
-    const tdm_kernel_image *const image = tdm_kernel_image_find(variant->text);
+    const tdm_embedded_source *const text = tdm_embedded_source_find(variant->source);
+    const tdm_kernel_image *const image = tdm_kernel_image_find(variant->source);
     if (!text)
         return tdm_fail(TDM_INTERNAL, "%s: the kernel source %s is not in the library",
-                        variant->name, variant->text);
+                        variant->name, variant->source);
     const tdm_prebuilt prebuilt = {.data = image ? image->data : NULL,
                                    .bytes = image ? (size_t)(image->end - image->data) : 0,
                                    .stand_in = image && image->stand_in};

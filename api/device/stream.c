@@ -11,7 +11,7 @@ void tdm_stream_retain(tdm_stream *stream) {
 
 static void stream_free(tdm_stream *stream) {
     tdm_device *const device = stream->device;
-    tdm_mark_release(stream->mark);
+    tdm_fence_release(stream->fence);
     if (stream->native)
         device->api->stream_destroy(stream->native);
     pthread_mutex_destroy(&stream->lock);
@@ -24,16 +24,16 @@ void tdm_stream_release(tdm_stream *stream) {
         stream_free(stream);
 }
 
-void tdm_mark_release(tdm_mark *mark) {
-    if (!mark || atomic_fetch_sub(&mark->references, 1) != 1)
+void tdm_fence_release(tdm_fence *fence) {
+    if (!fence || atomic_fetch_sub(&fence->references, 1) != 1)
         return;
-    mark->device->api->event_destroy(mark->native);
-    tdm_host_free(mark);
+    fence->device->api->event_destroy(fence->native);
+    tdm_host_free(fence);
 }
 
 /* Creates a fence behind everything enqueued so far. */
-static tdm_status renew_mark(tdm_stream *stream, bool timed) {
-    tdm_mark *const created = tdm_host_calloc(1, sizeof *created);
+static tdm_status renew_fence(tdm_stream *stream, bool timed) {
+    tdm_fence *const created = tdm_host_calloc(1, sizeof *created);
     if (!created)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "stream: no host memory for an event");
     const tdm_status status =
@@ -45,26 +45,26 @@ static tdm_status renew_mark(tdm_stream *stream, bool timed) {
     atomic_store(&created->references, 1);
     created->device = stream->device;
     created->sequence = stream->sequence;
-    tdm_mark_release(stream->mark);
-    stream->mark = created;
+    tdm_fence_release(stream->fence);
+    stream->fence = created;
     return TDM_OK;
 }
 
-tdm_status tdm_stream_mark_locked(tdm_stream *stream, uint64_t sequence, tdm_mark **mark) {
-    *mark = NULL;
-    if (!stream->mark || stream->mark->sequence < sequence)
-        TDM_TRY(renew_mark(stream, false));
-    atomic_fetch_add(&stream->mark->references, 1);
-    *mark = stream->mark;
+tdm_status tdm_stream_fence_locked(tdm_stream *stream, uint64_t sequence, tdm_fence **fence) {
+    *fence = NULL;
+    if (!stream->fence || stream->fence->sequence < sequence)
+        TDM_TRY(renew_fence(stream, false));
+    atomic_fetch_add(&stream->fence->references, 1);
+    *fence = stream->fence;
     return TDM_OK;
 }
 
-tdm_status tdm_stream_mark_time_locked(tdm_stream *stream, tdm_mark **mark) {
-    *mark = NULL;
+tdm_status tdm_stream_fence_time_locked(tdm_stream *stream, tdm_fence **fence) {
+    *fence = NULL;
     stream->sequence++;
-    TDM_TRY(renew_mark(stream, true));
-    atomic_fetch_add(&stream->mark->references, 1);
-    *mark = stream->mark;
+    TDM_TRY(renew_fence(stream, true));
+    atomic_fetch_add(&stream->fence->references, 1);
+    *fence = stream->fence;
     return TDM_OK;
 }
 

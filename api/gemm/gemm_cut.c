@@ -5,14 +5,14 @@
 #include "api/gemm/gemm_internal.h"
 
 /* Elements of A and B above which two additional launches pay off. */
-#define LEAST_ELEMENTS 1048576
+#define MIN_ELEMENTS 1048576
 /* Steps of K in a tile of the tensor-core kernels for quantized weights. Some tiles
  * have half as many. */
 #define WEIGHTS_DEPTH_STEP 256
 
 bool tdm_gemm_is_long(const tdm_gemm_problem *p) {
     return p->k >= 2 * TDM_GEMM_PART_DEPTH &&
-           (double)p->k * ((double)p->m + (double)p->n) >= LEAST_ELEMENTS;
+           (double)p->k * ((double)p->m + (double)p->n) >= MIN_ELEMENTS;
 }
 
 bool tdm_gemm_wants_parts(const tdm_gemm_problem *p, const tdm_device *device, int64_t tile) {
@@ -40,7 +40,7 @@ int64_t tdm_gemm_least_parts(const tdm_gemm_problem *p, const tdm_device *device
 const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_variant *row,
                                    const tdm_device *device, char reason[TDM_REASON_TEXT]) {
     if (!tdm_gemm_split_refuse(problem, row) &&
-        tdm_gemm_least_parts(problem, device) <= TDM_GEMM_MOST_PARTS)
+        tdm_gemm_least_parts(problem, device) <= TDM_GEMM_MAX_PARTS)
         return NULL;
     return tdm_refuse_long_loop(device, problem->k, reason);
 }

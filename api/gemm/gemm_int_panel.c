@@ -121,7 +121,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                    .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(int32_t) : 0};
 }
 
-static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
+static uint64_t local_bytes(const void *context, const tdm_gemm_partition *d) {
     const sizes *const s = context;
     const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items),
                    panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
@@ -133,7 +133,7 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
 /* Ratio of the tiles of the last work-items to an equal share, for as many work-items as a
  * core has on average. If micro-panels or panels cannot be divided evenly, later work-items
  * have more of them. */
-static double unevenness(const sizes *s, const tdm_gemm_division *d) {
+static double unevenness(const sizes *s, const tdm_gemm_partition *d) {
     const int64_t rows = d->row_items, columns = d->column_items;
     const int64_t of_core = (int64_t)((double)(rows * columns) * s->batch / s->cores);
     const int64_t last = of_core > 1 ? of_core : 1;
@@ -168,7 +168,7 @@ static double reading_a(const sizes *s, bool packs_inside, double bytes, double 
     return READ_A + far + (bytes > SHARED_BYTES ? STREAM_A * panels : 0.0);
 }
 
-static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
+static double cost(const void *context, const tdm_gemm_partition *d, bool packs) {
     const sizes *const s = context;
     const double strips = (double)s->strips / (double)d->row_items,
                  panels = (double)s->panels / (double)d->column_items;
@@ -197,18 +197,18 @@ const char *tdm_gemm_int_panel_refuse(const tdm_gemm_problem *p, const tdm_varia
     return reason;
 }
 
-tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_partition *partition) {
     const sizes s = sizes_of(plan);
     const uint64_t local = plan->device->info.local_bytes;
-    const tdm_gemm_division_space space = {.strips = s.strips,
-                                           .panels = s.panels,
-                                           .packs = !plan->desc.packed_b,
-                                           .most_local_bytes =
-                                               local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local,
-                                           .local_bytes = local_bytes,
-                                           .cost = cost,
-                                           .context = &s};
-    TDM_TRY(tdm_gemm_find_division(plan, &space, division));
-    division->a_stays = !s.a_stays ? 0 : s.cores == 2.0 ? 2 : 1;
+    const tdm_gemm_partition_space space = {
+        .strips = s.strips,
+        .panels = s.panels,
+        .packs = !plan->desc.packed_b,
+        .most_local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local,
+        .local_bytes = local_bytes,
+        .cost = cost,
+        .context = &s};
+    TDM_TRY(tdm_gemm_find_partition(plan, &space, partition));
+    partition->a_stays = !s.a_stays ? 0 : s.cores == 2.0 ? 2 : 1;
     return TDM_OK;
 }

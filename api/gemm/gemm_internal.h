@@ -10,7 +10,7 @@
  * gemm_int_check.c     checks the results of integer kernels
  * gemm_plan.c          creates and destroys the plan
  * gemm_stages.c        converts quantized weights that no kernel reads as they are stored
- * gemm_division.c      finds the best work partition by the costs of the next two files
+ * gemm_partition.c      finds the best work partition by the costs of the next two files
  * gemm_panel.c         models the costs of the panel family
  * gemm_int_panel.c     models the costs of the integer panel family
  * gemm_small_m.c       decides when the small-M family is used, and partitions its launches
@@ -216,7 +216,7 @@ typedef struct tdm_gemm_packing {
 #define TDM_GEMM_SMALL_LOCAL 65536
 
 /* This describes how a launch of the panel or small-M family is partitioned into work-items. */
-typedef struct tdm_gemm_division {
+typedef struct tdm_gemm_partition {
     int64_t row_items, column_items;
     int packs_inside; /* every work-item packs its part of B itself */
     /* Integer panel family: not 0 if work-items read A without copying it. gemm_int_args.h defines
@@ -224,7 +224,7 @@ typedef struct tdm_gemm_division {
     int a_stays;
     bool as_given; /* true if the plan's values were used, false if they did not fit */
     uint32_t local_bytes;
-} tdm_gemm_division;
+} tdm_gemm_partition;
 
 /* A byte has this many s4 elements. Columns of weights that are packed along K begin at a whole
  * byte. */
@@ -242,7 +242,7 @@ const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
  * predicted time is not considered. */
 const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_variant *row,
                                     char reason[TDM_REASON_TEXT]);
-/* True if the problem can use a variant whose time can be predicted (tdm_gemm_is_modelled). Most of
+/* True if the problem can use a variant whose time can be predicted (tdm_gemm_has_wave_model). Most of
  * these are tensor-core variants. */
 bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *device);
 /* True if integer kernels can compute the GEMM_WEIGHTS problem. Its rows of A are quantized, and B
@@ -307,8 +307,8 @@ struct tdm_gemm_plan {
     tdm_gemm_stages stages;
     /* The plan that runs if A or B begins at an address that tensor maps do not allow, or NULL. */
     tdm_gemm_plan *unaligned;
-    bool streams_d;             /* D exceeds the cache, so stores are non-temporal */
-    tdm_gemm_division division; /* panel and small-M family */
+    bool streams_d;               /* D exceeds the cache, so stores are non-temporal */
+    tdm_gemm_partition partition; /* panel and small-M family */
     uint64_t workspace_bytes;
     char packed_layout[TDM_PACKED_LAYOUT_TEXT];
     char refusals[TDM_GEMM_REFUSALS_TEXT];
@@ -326,30 +326,30 @@ tdm_status tdm_gemm_plan_build(tdm_device *device, const tdm_gemm_desc *desc, bo
  * limited to the number of tiles. Values from tuning data that need too much local memory are
  * dropped.
  */
-tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
-void tdm_gemm_small_m_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_partition *partition);
+void tdm_gemm_small_m_divide(const tdm_gemm_plan *plan, tdm_gemm_partition *partition);
 /* True if rows with a stride of `bytes` map to the same few sets of a cache. */
 bool tdm_gemm_rows_alike(int64_t bytes);
 /* The first function partitions a launch of the integer panel family. The second one returns why a
  * variant of the family is not the best one for the problem, or NULL. */
-tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division);
+tdm_status tdm_gemm_int_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_partition *partition);
 const char *tdm_gemm_int_panel_refuse(const tdm_gemm_problem *p, const tdm_variant *row,
                                       char *reason);
 
 /* Input of the search for a work partition. `context` is passed to the functions. */
-typedef struct tdm_gemm_division_space {
+typedef struct tdm_gemm_partition_space {
     int64_t strips, panels; /* numbers of micro-panels of A and panels of B */
     bool packs;             /* B is not packed in panels yet */
     bool packs_inside;      /* B must be packed by the work-items */
     uint64_t most_local_bytes;
-    uint64_t (*local_bytes)(const void *context, const tdm_gemm_division *division);
+    uint64_t (*local_bytes)(const void *context, const tdm_gemm_partition *partition);
     /* Returns the cycles until the last core is done. */
-    double (*cost)(const void *context, const tdm_gemm_division *division, bool packs);
+    double (*cost)(const void *context, const tdm_gemm_partition *partition, bool packs);
     const void *context;
-} tdm_gemm_division_space;
+} tdm_gemm_partition_space;
 
-tdm_status tdm_gemm_find_division(const tdm_gemm_plan *plan, const tdm_gemm_division_space *space,
-                                  tdm_gemm_division *division);
+tdm_status tdm_gemm_find_partition(const tdm_gemm_plan *plan, const tdm_gemm_partition_space *space,
+                                   tdm_gemm_partition *partition);
 
 /* Splits K if that saves time, or if the plan's values require it. The plan's problem is then that
  * of the parts. The kernel must be known. */
@@ -379,7 +379,7 @@ void tdm_gemm_reduce_shape(const tdm_gemm_plan *plan, tdm_gemm_reduce_launch *la
 #define TDM_GEMM_PART_DEPTH 2048
 /* The depth of parts is a multiple of this, which keeps vectors and cache lines whole. */
 #define TDM_GEMM_PART_STEP 16
-#define TDM_GEMM_MOST_PARTS 256
+#define TDM_GEMM_MAX_PARTS 256
 
 /* True if K is long enough, and A and B are large enough, for a split of K. */
 bool tdm_gemm_is_long(const tdm_gemm_problem *problem);
@@ -413,7 +413,7 @@ typedef struct tdm_gemm_waves {
     bool memory_bound; /* memory traffic takes longer than the compute units' work */
     double ns;         /* whole GEMM, including launches and the addition of parts */
 } tdm_gemm_waves;
-bool tdm_gemm_is_modelled(const tdm_variant *row);
+bool tdm_gemm_has_wave_model(const tdm_variant *row);
 void tdm_gemm_waves_of(const tdm_gemm_problem *problem, const tdm_variant *row,
                        const tdm_device_info *info, int64_t parts, tdm_gemm_waves *waves);
 /* Returns the time, with launches, to read the operands once and write D. No variant is faster. */

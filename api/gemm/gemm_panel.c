@@ -32,7 +32,7 @@
 #define UNPACK 0.3            /* per element of quantized B, to bytes (A is quantized too) */
 #define QUANTIZE_A 2.0        /* per element of A, including its row's scale */
 #define CODE_LANES 100.0      /* multiply-adds of quantized values per cycle, instead of LANES */
-#define LEAST_GROUP 32        /* as in gemm_weights_panel_vnni.cl */
+#define MIN_GROUP 32          /* as in gemm_weights_panel_vnni.cl */
 #define PACK_LAUNCH 1.2       /* in a launch of its own: written and read back */
 #define PACK_LAUNCH_ACROSS 1.4
 #define LAUNCH 60000.0  /* one more launch, until the other cores take part */
@@ -100,7 +100,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                .touched = (double)tdm_ceil_div(p->k, blocks) / (double)kc,
                .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
     if (row[TDM_GEMM_P_A_TYPE] == TDM_GEMM_QUANTIZED_A) {
-        const int64_t segments = kc / LEAST_GROUP;
+        const int64_t segments = kc / MIN_GROUP;
         s.lanes = CODE_LANES;
         s.copy_a = QUANTIZE_A;
         s.strip_bytes = (uint64_t)(mr * (kc + 64 + (segments + 1) * (int64_t)sizeof(int32_t)));
@@ -119,7 +119,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
     return s;
 }
 
-static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
+static uint64_t local_bytes(const void *context, const tdm_gemm_partition *d) {
     const sizes *const s = context;
     const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items),
                    panels = (uint64_t)tdm_ceil_div(s->panels, d->column_items);
@@ -128,14 +128,14 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_division *d) {
 }
 
 /* True if a work-item leaves B too little of the core's cache. */
-static bool crowds(const sizes *s, const tdm_gemm_division *d) {
+static bool crowds(const sizes *s, const tdm_gemm_partition *d) {
     const uint64_t strips = (uint64_t)tdm_ceil_div(s->strips, d->row_items) * s->strip_bytes;
     const double idle = (double)strips * (1.0 - s->touched);
     return (double)local_bytes(s, d) - idle > (double)s->roomy_bytes;
 }
 
 /* Cycles until the last core is done. */
-static double cost(const void *context, const tdm_gemm_division *d, bool packs) {
+static double cost(const void *context, const tdm_gemm_partition *d, bool packs) {
     const sizes *const s = context;
     const double depth = (double)s->depth, batch = (double)s->batch;
     const double strips = (double)s->strips / (double)d->row_items,
@@ -159,18 +159,18 @@ static double cost(const void *context, const tdm_gemm_division *d, bool packs) 
     return total;
 }
 
-tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+tdm_status tdm_gemm_panel_divide(const tdm_gemm_plan *plan, tdm_gemm_partition *partition) {
     const sizes s = sizes_of(plan);
     // Quantized packed weights are stored as columns along K, not as panels.
     const bool codes = plan->problem.op == TDM_OP_GEMM_WEIGHTS;
-    const tdm_gemm_division_space space = {.strips = s.strips,
-                                           .panels = s.panels,
-                                           .packs = (codes || !plan->desc.packed_b) &&
-                                                    plan->problem.k > 0,
-                                           .packs_inside = codes,
-                                           .most_local_bytes = s.local_bytes,
-                                           .local_bytes = local_bytes,
-                                           .cost = cost,
-                                           .context = &s};
-    return tdm_gemm_find_division(plan, &space, division);
+    const tdm_gemm_partition_space space = {.strips = s.strips,
+                                            .panels = s.panels,
+                                            .packs = (codes || !plan->desc.packed_b) &&
+                                                     plan->problem.k > 0,
+                                            .packs_inside = codes,
+                                            .most_local_bytes = s.local_bytes,
+                                            .local_bytes = local_bytes,
+                                            .cost = cost,
+                                            .context = &s};
+    return tdm_gemm_find_partition(plan, &space, partition);
 }

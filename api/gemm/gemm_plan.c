@@ -135,7 +135,7 @@ static tdm_status begin_packing(tdm_gemm_plan *plan) {
 /* Corrects the plan's tuning text if given values did not fit. */
 static void note_dropped_values(tdm_gemm_plan *plan) {
     const size_t used = strlen(plan->tuning);
-    if (plan->division.as_given || used == 0)
+    if (plan->partition.as_given || used == 0)
         return;
     snprintf(plan->tuning + used, sizeof plan->tuning - used,
              "; without the tuned parameters, which need too much local memory");
@@ -151,10 +151,10 @@ static tdm_status plan_float_panels(tdm_gemm_plan *plan) {
     snprintf(kind, sizeof kind, "panel%d", b->width);
     name_layout(plan, kind, panels, PANEL_VERSION);
     if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
-        TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+        TDM_TRY(tdm_gemm_panel_divide(plan, &plan->partition));
         note_dropped_values(plan);
     }
-    if (plan->problem.k == 0 || plan->division.packs_inside) // nothing is read if K is 0
+    if (plan->problem.k == 0 || plan->partition.packs_inside) // nothing is read if K is 0
         return TDM_OK;
     TDM_TRY(
         tdm_gemm_select_pack(plan->device, b->width, plan->problem.b.dtype, panels, &b->kernel));
@@ -166,9 +166,9 @@ static tdm_status plan_int_panels(tdm_gemm_plan *plan) {
     char kind[24];
     snprintf(kind, sizeof kind, "quads%d", b->width);
     name_layout(plan, kind, TDM_S8, INT_PANEL_VERSION);
-    TDM_TRY(tdm_gemm_int_panel_divide(plan, &plan->division));
+    TDM_TRY(tdm_gemm_int_panel_divide(plan, &plan->partition));
     note_dropped_values(plan);
-    if (plan->division.packs_inside)
+    if (plan->partition.packs_inside)
         return TDM_OK;
     TDM_TRY(tdm_gemm_select_int_pack(plan->device, b->width, &b->kernel));
     return size_panels_of_b(plan);
@@ -178,7 +178,7 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     const tdm_variant *const row = plan->kernel->variant;
     const tdm_gemm_problem *const p = &plan->problem;
     if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
-        tdm_gemm_small_m_divide(plan, &plan->division);
+        tdm_gemm_small_m_divide(plan, &plan->partition);
     if (!tdm_gemm_reads_panels(p, row))
         return TDM_OK;
     plan->pack_b.lines = p->n;
@@ -282,14 +282,14 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     }
     TDM_TRY(check_tiles(plan));
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
-        tdm_gemm_small_m_divide(plan, &plan->division);
+        tdm_gemm_small_m_divide(plan, &plan->partition);
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR) {
         TDM_TRY(tdm_gemm_split_weights(plan));
         plan_workspace(plan);
     }
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] != TDM_GEMM_PANEL)
         return TDM_OK;
-    TDM_TRY(tdm_gemm_panel_divide(plan, &plan->division));
+    TDM_TRY(tdm_gemm_panel_divide(plan, &plan->partition));
     note_dropped_values(plan);
     return TDM_OK;
 }

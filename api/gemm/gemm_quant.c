@@ -6,9 +6,9 @@
 #include "quant/float_chunks.h"
 
 /* Largest absolute value of a term, which limits the K whose sums fit 32 bits. */
-#define MOST_PRODUCT_S8 (128 * 128)
-#define MOST_PRODUCT_A (255 * 128)
-#define MOST_PRODUCT_AB (255 * 255)
+#define MAX_PRODUCT_S8 (128 * 128)
+#define MAX_PRODUCT_A (255 * 128)
+#define MAX_PRODUCT_AB (255 * 255)
 
 static bool is_carried(const tdm_quant_layout *quant) {
     return quant->scale.dtype != TDM_DTYPE_NONE;
@@ -165,10 +165,10 @@ static tdm_status take_parameters(const quantized *q, bool rows, bool columns, b
 /* ---- the problem ----------------------------------------------------------------------------- */
 
 static tdm_status check_k(const tdm_gemm_problem *p) {
-    const int64_t product = p->b_zero.dtype != TDM_DTYPE_NONE ? MOST_PRODUCT_AB
+    const int64_t product = p->b_zero.dtype != TDM_DTYPE_NONE ? MAX_PRODUCT_AB
                             : p->a_zero.dtype != TDM_DTYPE_NONE || p->a.dtype == TDM_U8
-                                ? MOST_PRODUCT_A
-                                : MOST_PRODUCT_S8;
+                                ? MAX_PRODUCT_A
+                                : MAX_PRODUCT_S8;
     const int64_t limit = INT32_MAX / product;
     if (p->k <= limit)
         return TDM_OK;
@@ -338,12 +338,12 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 /* Groups in panels of quantized values must be a multiple of this many steps of K. */
 #define PANEL_GROUP 32
 /* Rows and columns of the smallest tile in local memory. */
-#define LEAST_TILE 32
+#define MIN_TILE 32
 /* Steps of K that share one scale in a tensor-core tile. */
 #define TENSOR_STEP 32
 /* Steps of K for kernels with several work-items per work-group. They count K times the bytes of
  * GROUP_STEP steps in 32 bits. */
-#define MOST_STEPS (INT32_MAX / GROUP_STEP)
+#define MAX_STEPS (INT32_MAX / GROUP_STEP)
 
 static const char rows_are_quantized[] = "rows of A are quantized";
 
@@ -420,11 +420,11 @@ static const char *refuse_lines(const tdm_gemm_problem *problem, const tdm_devic
 
 const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
                                           char reason[TDM_REASON_TEXT]) {
-    if (problem->k <= MOST_STEPS)
+    if (problem->k <= MAX_STEPS)
         return NULL;
     snprintf(reason, TDM_REASON_TEXT,
              "K is %lld, kernels that read quantized weights take at most %d",
-             (long long)problem->k, MOST_STEPS);
+             (long long)problem->k, MAX_STEPS);
     return reason;
 }
 
@@ -448,7 +448,7 @@ static const char *avoid_tiles(const tdm_gemm_problem *problem, const tdm_device
         return "the variant is not for CPU cores";
     if (device->info.capabilities & TDM_CAP_ASYNC_COPY)
         return "float kernels overlap tile copies with arithmetic here";
-    if (tdm_gemm_wants_parts(problem, device, LEAST_TILE))
+    if (tdm_gemm_wants_parts(problem, device, MIN_TILE))
         return "K is long and D has few tiles: float kernels can split K";
     tdm_gemm_problem in_lines = *problem;
     in_lines.packed_b = true;

@@ -27,7 +27,7 @@ _Static_assert(sizeof(tdm_gemm_shape_arg) <= TDM_BLOB_BYTES &&
                "blobs");
 
 #define REFERENCE_GROUP 64
-#define MOST_ARGUMENTS 16
+#define MAX_ARGUMENTS 16
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
@@ -204,18 +204,18 @@ static void take_shape(run *r) {
                                     .column_tiles = tdm_ceil_div(p->n, row[TDM_GEMM_P_COLUMNS]),
                                     .a_type = (int)p->a.dtype,
                                     .b_type = (int)p->b.dtype};
-    const tdm_gemm_division *const division = &r->plan->division;
+    const tdm_gemm_partition *const partition = &r->plan->partition;
     if (tdm_gemm_small_m_groups_integers(r->plan->kernel->variant)) {
         tdm_gemm_small_m_tiles(p, r->plan->kernel->variant, &r->shape.row_tiles,
                                &r->shape.column_tiles);
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && p->op != TDM_OP_GEMM_INT) {
         r->shape.row_tiles = 1;
-        r->shape.column_tiles = division->column_items;
+        r->shape.column_tiles = partition->column_items;
         r->shape.b_packed = p->packed_b && tdm_gemm_small_m_on_cores(r->plan->kernel->variant);
     } else if (row[TDM_GEMM_P_FAMILY] == TDM_GEMM_PANEL) {
-        r->shape.row_tiles = division->row_items;
-        r->shape.column_tiles = division->column_items;
-        r->shape.b_packed = !division->packs_inside;
+        r->shape.row_tiles = partition->row_items;
+        r->shape.column_tiles = partition->column_items;
+        r->shape.b_packed = !partition->packs_inside;
     }
     r->epilogue = epilogue_of(r->plan, p);
 }
@@ -280,7 +280,7 @@ static tdm_arg place_result(const run *r, int64_t z) {
 
 /* The arguments of a launch, in the order that kernels of all families use. */
 typedef struct argument_list {
-    tdm_arg args[MOST_ARGUMENTS];
+    tdm_arg args[MAX_ARGUMENTS];
     uint32_t count;
 } argument_list;
 
@@ -327,7 +327,7 @@ static tdm_gemm_quant_arg quant_of(const run *r, const tdm_gemm_problem *p) {
                                 .d_scale_col = p->d_scale.col,
                                 .d_zero_col = p->d_zero.col,
                                 .sums_at = r->plan->pack_b.sums_at,
-                                .a_stays = r->plan->division.a_stays,
+                                .a_stays = r->plan->partition.a_stays,
                                 .a_scale_type = (int)p->a_scale.dtype,
                                 .b_scale_type = (int)p->b_scale.dtype,
                                 .d_scale_type = (int)p->d_scale.dtype,
@@ -384,7 +384,7 @@ static uint32_t argument_local_bytes(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     switch (row[TDM_GEMM_P_FAMILY]) {
     case TDM_GEMM_PANEL:
-        return plan->division.local_bytes;
+        return plan->partition.local_bytes;
     case TDM_GEMM_TENSOR:
     case TDM_GEMM_WGMMA:
         return (uint32_t)row[TDM_GEMM_P_LOCAL_BYTES];

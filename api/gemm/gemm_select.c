@@ -170,7 +170,7 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
 }
 
 /* If a side is this short, most multiplications of a fragment have zeros as operands. */
-#define LEAST_TENSOR_SIDE 8
+#define MIN_TENSOR_SIDE 8
 
 /* Returns why a modelled variant cannot take the problem, whatever its time, or NULL. */
 static const char *refuse_modelled(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
@@ -195,7 +195,7 @@ static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v
                    ? "the matrix is smaller than half a tile"
                    : NULL;
     // Integers have no family for all thin matrices.
-    return p->op == TDM_OP_GEMM && (p->m <= LEAST_TENSOR_SIDE || p->n <= LEAST_TENSOR_SIDE)
+    return p->op == TDM_OP_GEMM && (p->m <= MIN_TENSOR_SIDE || p->n <= MIN_TENSOR_SIDE)
                ? "M or N is no larger than a tensor-core fragment"
            : !fills_a_cluster(p, v) ? "half of the groups of each cluster would have no tile"
                                     : NULL;
@@ -211,7 +211,7 @@ static const modelled_choice *best_modelled(const selection *s, const tdm_device
     *best = (modelled_choice){.known = true};
     for (const tdm_variant *row = tdm_variants; row < tdm_variants + tdm_variant_count; row++) {
         tdm_gemm_waves waves;
-        if (row->op != p->op || !tdm_gemm_is_modelled(row) ||
+        if (row->op != p->op || !tdm_gemm_has_wave_model(row) ||
             (row->requires & ~device->info.capabilities) || check_types(p, row, ignored) ||
             check_device(row, device, ignored) || check_built(s, row, ignored) ||
             refuse_modelled(p, row, ignored) || misses_a_tile(p, row, ignored))
@@ -268,7 +268,7 @@ static const char *supports(const void *context, const tdm_variant *variant,
     }
     if (variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
         refusal = tdm_gemm_small_m_refuse_loops(p, variant, device, reason);
-    const bool modelled = tdm_gemm_is_modelled(variant), preferred = p->forced || s->measured;
+    const bool modelled = tdm_gemm_has_wave_model(variant), preferred = p->forced || s->measured;
     const bool wanted = preferred || tdm_forced_variant(variant->op);
     if (!refusal && modelled)
         refusal = refuse_modelled(p, variant, reason);
@@ -422,7 +422,7 @@ static bool suits_any(const tdm_gemm_problem *problem, const tdm_device *device,
 }
 
 bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *device) {
-    return suits_any(problem, device, tdm_gemm_is_modelled);
+    return suits_any(problem, device, tdm_gemm_has_wave_model);
 }
 
 /*

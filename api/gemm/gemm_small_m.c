@@ -34,8 +34,8 @@
 #define GROUP_LINES_ACROSS 64
 /* Below these multiply-adds (per row or column of the larger operand, and in all), one work-item
  * per element is as fast. A work-group has a fixed overhead. */
-#define LEAST_OF_A_LINE 1024
-#define LEAST_OF_ALL 1048576.0
+#define MIN_OF_A_LINE 1024
+#define MIN_OF_ALL 1048576.0
 
 bool tdm_gemm_small_m_on_cores(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_ITEMS] == 1;
@@ -139,8 +139,8 @@ static const char *refuse_grouped_integers(const tdm_gemm_problem *p, int64_t mo
                  rows_are_large ? "A" : "B");
         return reason;
     }
-    if (of_a_line >= LEAST_OF_A_LINE &&
-        of_a_line * (double)(rows_are_large ? p->m : p->n) >= LEAST_OF_ALL)
+    if (of_a_line >= MIN_OF_A_LINE &&
+        of_a_line * (double)(rows_are_large ? p->m : p->n) >= MIN_OF_ALL)
         return NULL;
     snprintf(reason, TDM_REASON_TEXT, "%lld x %lld x %lld is too small for the variant's groups",
              (long long)p->m, (long long)p->n, (long long)p->k);
@@ -200,19 +200,19 @@ int64_t tdm_gemm_small_m_groups(const tdm_gemm_problem *problem) {
     return tdm_ceil_div(problem->n, along_n ? GROUP_COLUMNS_ALONG_N : GROUP_COLUMNS_ALONG_K);
 }
 
-void tdm_gemm_small_m_divide(const tdm_gemm_plan *plan, tdm_gemm_division *division) {
+void tdm_gemm_small_m_divide(const tdm_gemm_plan *plan, tdm_gemm_partition *partition) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t wanted = plan->values[TDM_TUNE_COL_ITEMS],
                   panels =
                       tdm_ceil_div(p->n, plan->kernel->variant->parameters[TDM_GEMM_P_COLUMNS]);
-    *division = (tdm_gemm_division){.row_items = 1};
+    *partition = (tdm_gemm_partition){.row_items = 1};
     if (tdm_gemm_small_m_on_cores(plan->kernel->variant)) {
-        division->column_items = wanted == 0 ? items_on_cores(plan) : wanted;
-        if (division->column_items > panels)
-            division->column_items = panels;
+        partition->column_items = wanted == 0 ? items_on_cores(plan) : wanted;
+        if (partition->column_items > panels)
+            partition->column_items = panels;
         return;
     }
-    division->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_small_m_groups(p);
+    partition->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_small_m_groups(p);
 }
 
 /* The panel family always reads B in panels. The skinny family does so for packed

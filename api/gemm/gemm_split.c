@@ -82,7 +82,7 @@ static double tiles_wanted(const tdm_gemm_plan *plan) {
 /* The number of parts that pays off, 1 for none. */
 static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
-    if (tdm_gemm_is_modelled(plan->kernel->variant)) {
+    if (tdm_gemm_has_wave_model(plan->kernel->variant)) {
         tdm_gemm_waves waves;
         tdm_gemm_waves_best(p, plan->kernel->variant, &plan->device->info, &waves);
         return waves.asked;
@@ -95,8 +95,8 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     if (tiles >= units)
         return copies_dominate(plan, tiles) ? (int64_t)units : 1;
     int64_t parts = p->k / TDM_GEMM_PART_DEPTH;
-    if (parts > TDM_GEMM_MOST_PARTS)
-        parts = TDM_GEMM_MOST_PARTS;
+    if (parts > TDM_GEMM_MAX_PARTS)
+        parts = TDM_GEMM_MAX_PARTS;
     const double enough = tiles_wanted(plan) / (tiles > 1.0 ? tiles : 1.0) + 1.0;
     return (double)parts < enough ? parts : (int64_t)enough;
 }
@@ -167,7 +167,7 @@ static int64_t choose_parts(const tdm_gemm_plan *plan) {
 static void log_split(const tdm_gemm_plan *plan, const tdm_gemm_split *split, bool given) {
     char reason[96] = "";
     if (!given) {
-        const bool modelled = tdm_gemm_is_modelled(plan->kernel->variant);
+        const bool modelled = tdm_gemm_has_wave_model(plan->kernel->variant);
         const uint32_t held = modelled ? 0 : groups_held(plan);
         const int used = snprintf(reason, sizeof reason, ": %stoo few tiles for the compute units",
                                   modelled ? "model: " : "");

@@ -8,7 +8,7 @@
 #define UNIT_BYTES 16
 /* Bytes in a row of a box. */
 #define TENSOR_MAP_BYTES 128
-#define MOST_STRIDE ((int64_t)1 << 40)
+#define MAX_STRIDE ((int64_t)1 << 40)
 
 /* One operand. `line` is the stride between rows of A or columns of B. */
 typedef struct operand {
@@ -17,7 +17,7 @@ typedef struct operand {
 } operand;
 
 static bool is_unit(int64_t stride, int bytes) {
-    return stride >= 0 && stride < MOST_STRIDE / bytes && stride * bytes % UNIT_BYTES == 0;
+    return stride >= 0 && stride < MAX_STRIDE / bytes && stride * bytes % UNIT_BYTES == 0;
 }
 
 /* True if `stride` can separate `rows` box rows of `length` elements. NVIDIA documents no map whose

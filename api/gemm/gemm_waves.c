@@ -52,19 +52,19 @@ static const unit_rates rates[] = {
 #define UNHIDDEN_SHARE 0.1
 #define LAUNCH_NS 2000.0
 /* Defaults if a driver does not report the value. */
-#define USUAL_CLOCK_MHZ 1000.0
-#define USUAL_MEMORY_BYTES 16.0 /* per unit and cycle */
+#define DEFAULT_CLOCK_MHZ 1000.0
+#define DEFAULT_MEMORY_BYTES 16.0 /* per unit and cycle */
 /* Least steps of K in a part, most parts, and the predicted time that a split must not
  * exceed, as a share. */
-#define LEAST_PART 512
-#define MOST_PARTS 64
+#define MIN_PART 512
+#define MAX_PARTS 64
 #define WORTHWHILE 0.9
 /* Tile of a warp in gemm_simt.cl, and rows that a warpgroup multiplies. */
 #define SIMT_WARP_ROWS 64
 #define SIMT_WARP_COLUMNS 32
 #define WARPGROUP_ROWS 64
 #define WARP_ITEMS 32
-#define MOST_TILES 1e15
+#define MAX_TILES 1e15
 
 /* The model's terms for a problem, a variant and a device. Cycles are those of a unit. */
 typedef struct wave_terms {
@@ -89,7 +89,7 @@ static int64_t define_of(const tdm_variant *row, const char *name, int64_t other
     return otherwise;
 }
 
-bool tdm_gemm_is_modelled(const tdm_variant *row) {
+bool tdm_gemm_has_wave_model(const tdm_variant *row) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
     return family == TDM_GEMM_TENSOR || family == TDM_GEMM_WGMMA ||
            (family == TDM_GEMM_TILED && row->op == TDM_OP_GEMM && (row->requires & TDM_CAP_CUDA));
@@ -145,14 +145,14 @@ static double local_bytes(const tdm_variant *row, double a, double b) {
 
 /* Cycles per nanosecond. */
 static double clock_of(const tdm_device_info *info) {
-    return (info->clock_mhz > 0 ? info->clock_mhz : USUAL_CLOCK_MHZ) / 1e3;
+    return (info->clock_mhz > 0 ? info->clock_mhz : DEFAULT_CLOCK_MHZ) / 1e3;
 }
 
 /* Bytes per nanosecond: two transfers of the whole bus per cycle of its clock. */
 static double memory_of(const tdm_device_info *info) {
     const double told = 2.0 * info->memory_clock_mhz / 1e3 * info->memory_bus_bits / 8.0;
     return MEMORY_SHARE *
-           (told > 0.0 ? told : USUAL_MEMORY_BYTES * info->compute_units * clock_of(info));
+           (told > 0.0 ? told : DEFAULT_MEMORY_BYTES * info->compute_units * clock_of(info));
 }
 
 /* Work-groups that fit a unit: by the registers that the source is compiled for, and
@@ -239,12 +239,12 @@ static double operand_bytes(const tdm_gemm_problem *p) {
            (double)p->k * (double)p->n * element_bytes(p->b.dtype) * entries_of(p, &p->b);
 }
 
-/* Tiles of all batch entries, at most MOST_TILES. */
+/* Tiles of all batch entries, at most MAX_TILES. */
 static int64_t tiles_of(const tdm_gemm_problem *p, const tdm_variant *row) {
     const double tiles = (double)tdm_ceil_div(p->m, row->parameters[TDM_GEMM_P_ROWS]) *
                          (double)tdm_ceil_div(p->n, row->parameters[TDM_GEMM_P_COLUMNS]) *
                          (double)tdm_gemm_z_count(p);
-    return tiles < MOST_TILES ? (int64_t)tiles : (int64_t)MOST_TILES;
+    return tiles < MAX_TILES ? (int64_t)tiles : (int64_t)MAX_TILES;
 }
 
 /* Combines two times that overlap, except for a share of the shorter one. */
@@ -295,7 +295,7 @@ void tdm_gemm_waves_best(const tdm_gemm_problem *p, const tdm_variant *row,
     if (tdm_gemm_split_refuse(p, row) ||
         best->tiles * cluster_of(row) >= (int64_t)info->compute_units * best->resident)
         return;
-    for (int64_t parts = 2; parts <= p->k / LEAST_PART && parts <= MOST_PARTS; parts++) {
+    for (int64_t parts = 2; parts <= p->k / MIN_PART && parts <= MAX_PARTS; parts++) {
         tdm_gemm_waves_of(p, row, info, parts, &other);
         if (other.ns < best->ns * (best->asked == 1 ? WORTHWHILE : 1.0))
             *best = other;

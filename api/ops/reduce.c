@@ -25,7 +25,7 @@ enum {
     WIDEST_GROUP = 256,
     ELEMENTS_PER_PART = 16384,   /* a smaller part costs more than it saves */
     ENOUGH_ITEMS_PER_UNIT = 256, /* outputs per compute unit that fill it, one work-item each */
-    MOST_PARTS = 1024
+    MAX_PARTS = 1024
 };
 
 typedef struct reduce_problem {
@@ -182,7 +182,7 @@ static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
         return 1;
     const int64_t workers = tdm_worker_count(stream->device, INT64_MAX, 1);
     const int64_t wanted = tdm_ceil_div(workers, problem->outputs);
-    return at_most(at_most(wanted, MOST_PARTS), problem->count / ELEMENTS_PER_PART + 1);
+    return at_most(at_most(wanted, MAX_PARTS), problem->count / ELEMENTS_PER_PART + 1);
 }
 
 /* Returns the elements that one work-item processes. A group shares a part among at least 32

@@ -10,7 +10,7 @@
 #include "api/outofcore/outofcore_internal.h"
 
 /* Smaller tiles would not save a significant amount of workspace. */
-#define LEAST_EXTENT 64
+#define MIN_EXTENT 64
 
 static bool is_shortage(tdm_status status) {
     return status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET;
@@ -20,9 +20,9 @@ static bool is_shortage(tdm_status status) {
 static bool halve(tdm_ooc_choice *choice) {
     int64_t *const longer =
         choice->tile_columns >= choice->tile_rows ? &choice->tile_columns : &choice->tile_rows;
-    if (*longer <= LEAST_EXTENT)
+    if (*longer <= MIN_EXTENT)
         return false;
-    *longer = tdm_ceil_div(*longer, LEAST_EXTENT) * (LEAST_EXTENT / 2);
+    *longer = tdm_ceil_div(*longer, MIN_EXTENT) * (MIN_EXTENT / 2);
     return true;
 }
 

@@ -7,7 +7,7 @@
 #include "api/outofcore/outofcore_internal.h"
 
 /* Choices that are tried until one fits together with its workspace. */
-#define MOST_TRIES 16
+#define MAX_TRIES 16
 /* If a workspace was too large, the next estimate grows by this factor. */
 #define GROWTH 1.05
 
@@ -215,7 +215,7 @@ static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds,
     tdm_ooc_problem *const p = &plan->problem;
     const tdm_outofcore_rates *const rates = &plan->info.rates;
     uint64_t workspace = 0;
-    for (int try = 0; try < MOST_TRIES; try++) {
+    for (int try = 0; try < MAX_TRIES; try++) {
         if (!tdm_ooc_choose(p, &bounds, rates, &plan->choice, least))
             return *least == 0 ? refuse_tile(p, &bounds) : over_budget(p, &bounds, *least);
         TDM_TRY(tdm_ooc_build_products(plan, &workspace));

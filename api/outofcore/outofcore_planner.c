@@ -13,8 +13,8 @@
  * that their last tile is not too small. */
 #define TILE_STEP 64
 #define THIN_STEP 16
-#define MOST_CANDIDATES 96
-#define MOST_DEPTHS 32
+#define MAX_CANDIDATES 96
+#define MAX_DEPTHS 32
 /* If the longer side is at most this, the skinny family would swap a tile's operands and change the
  * order of its sums. */
 #define SMALL_M_EXTENT 32
@@ -25,15 +25,14 @@ static int64_t count_of(int64_t whole, int64_t tile) {
 
 /* Lists extents worth trying, in falling order: the whole, about equal parts in whole steps, and
  * powers of two below a step. */
-static int candidates(int64_t whole, int64_t given, int64_t step,
-                      int64_t extents[MOST_CANDIDATES]) {
+static int candidates(int64_t whole, int64_t given, int64_t step, int64_t extents[MAX_CANDIDATES]) {
     int count = 0;
     if (given > 0 || whole <= 1) {
         extents[0] = given > 0 && given < whole ? given : whole > 0 ? whole : 1;
         return 1;
     }
     extents[count++] = whole;
-    for (int64_t parts = 2; count < MOST_CANDIDATES - 8; parts += 1 + parts / 12) {
+    for (int64_t parts = 2; count < MAX_CANDIDATES - 8; parts += 1 + parts / 12) {
         const int64_t extent = tdm_ceil_div(tdm_ceil_div(whole, parts), step) * step;
         if (extent < extents[count - 1])
             extents[count++] = extent;
@@ -202,13 +201,13 @@ static void consider_buffers(search *s, int64_t rows, int64_t columns, int64_t d
 }
 
 /* Lists steps of K worth trying, in falling order: all of K, or about equal parts. */
-static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MOST_DEPTHS]) {
+static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MAX_DEPTHS]) {
     const int64_t unit = tdm_ooc_k_unit(p);
     int count = 0;
     depths[0] = 0;
     if (!cuts_k || unit == 0)
         return cuts_k ? 0 : 1;
-    for (int64_t parts = 2; count < MOST_DEPTHS; parts *= 2) {
+    for (int64_t parts = 2; count < MAX_DEPTHS; parts *= 2) {
         const int64_t depth = tdm_ceil_div(tdm_ceil_div(p->k, parts), unit) * unit;
         if (depth < p->k)
             depths[count++] = depth;
@@ -222,7 +221,7 @@ static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MOST_
  * does not matter. */
 static void consider_tiles(search *s, int64_t depth) {
     const tdm_ooc_problem *const p = s->problem;
-    int64_t rows[MOST_CANDIDATES], columns[MOST_CANDIDATES];
+    int64_t rows[MAX_CANDIDATES], columns[MAX_CANDIDATES];
     const bool thin = depth == 0 && (is_small_m(p) || !p->variant[0]);
     const int64_t step = thin ? THIN_STEP : TILE_STEP;
     const int row_count = candidates(p->m, s->bounds->tile_rows, step, rows),
@@ -235,7 +234,7 @@ static void consider_tiles(search *s, int64_t depth) {
 
 bool tdm_ooc_choose(tdm_ooc_problem *problem, const tdm_ooc_bounds *bounds,
                     const tdm_outofcore_rates *rates, tdm_ooc_choice *choice, uint64_t *least) {
-    int64_t depths[MOST_DEPTHS];
+    int64_t depths[MAX_DEPTHS];
     search s = {.problem = problem,
                 .bounds = bounds,
                 .rates = rates,

@@ -12,7 +12,7 @@
 
 #define LINK_BYTES ((size_t)8 << 20)
 #define HOST_BYTES ((size_t)32 << 20)
-#define LEAST_LINK_BYTES ((size_t)64 << 10) /* smaller copies do not show the rate */
+#define MIN_LINK_BYTES ((size_t)64 << 10) /* smaller copies do not show the rate */
 #define SMALL_BYTES 4096
 #define ROUNDS 4
 #define PROBE_EXTENT 512
@@ -23,7 +23,7 @@
 /* A round lasts at least this long, or 64 GEMMs. */
 #define ROUND_S 0.004
 #define PROBE_DEPTH 2048
-#define LEAST_PROBE_EXTENT 16
+#define MIN_PROBE_EXTENT 16
 #define PROBE_TRIES 8
 #define KNOWN_PRODUCTS 64
 /* Rows or columns at which a GEMM has half its speed, because blocks and launches are not full. */
@@ -150,7 +150,7 @@ static bool know_link(tdm_device *device, uint64_t budget, known_rates *known) {
     tdm_outofcore_rates link = {0};
     if (known->link_bytes >= bytes / 2 && known->link_bytes > 0)
         return true;
-    if (bytes >= LEAST_LINK_BYTES && measure_link(device, bytes, &link)) {
+    if (bytes >= MIN_LINK_BYTES && measure_link(device, bytes, &link)) {
         known->link = link;
         known->link_bytes = bytes;
     }
@@ -224,7 +224,7 @@ static bool fit_probe(product_probe *probe, const tdm_ooc_problem *problem, int6
         int64_t *longest = probe->m > probe->n ? &probe->m : &probe->n;
         if (probe->k > *longest)
             longest = &probe->k;
-        if (*longest <= LEAST_PROBE_EXTENT)
+        if (*longest <= MIN_PROBE_EXTENT)
             return false;
         *longest = (*longest + 1) / 2;
     }
@@ -406,7 +406,7 @@ static void learn_products(tdm_device *device, const tdm_ooc_problem *problem, u
                            known_rates *known, tdm_outofcore_rates *rates) {
     const uint64_t share = budget / 4 < LINK_BYTES ? budget / 4 : LINK_BYTES;
     const bool asks = rates->overlap == 0 && known->overlap == 0 && known->link_bytes > 0 &&
-                      share >= LEAST_LINK_BYTES;
+                      share >= MIN_LINK_BYTES;
     const size_t link_bytes = asks ? (size_t)share : 0;
     const uint64_t bytes = budget - link_bytes;
     product_probe largest;

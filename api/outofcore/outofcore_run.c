@@ -126,11 +126,11 @@ static tdm_status enqueue_step(const tdm_outofcore_plan *plan, const tdm_ooc_inp
 /* ---- the run --------------------------------------------------------------------------------- */
 
 enum {
-    MOST_STREAMS = TDM_OOC_ENGINES + 2
+    MAX_STREAMS = TDM_OOC_ENGINES + 2
 };
 
 /* Collects the streams of the plan and of its rings. */
-static int streams_of(const tdm_outofcore_plan *plan, tdm_stream *streams[MOST_STREAMS]) {
+static int streams_of(const tdm_outofcore_plan *plan, tdm_stream *streams[MAX_STREAMS]) {
     int count = 0;
     for (int i = 0; i < TDM_OOC_ENGINES; i++)
         streams[count++] = plan->streams[i];
@@ -143,7 +143,7 @@ static int streams_of(const tdm_outofcore_plan *plan, tdm_stream *streams[MOST_S
 
 /* Makes every stream wait for the caller's stream and the previous run. */
 static tdm_status join_behind(const tdm_outofcore_plan *plan, tdm_event *event) {
-    tdm_stream *streams[MOST_STREAMS];
+    tdm_stream *streams[MAX_STREAMS];
     const int count = streams_of(plan, streams);
     for (int i = 0; i < count; i++) {
         TDM_TRY(tdm_stream_wait_event(streams[i], event));
@@ -156,7 +156,7 @@ static tdm_status join_behind(const tdm_outofcore_plan *plan, tdm_event *event) 
 /* Makes the caller's stream wait for all streams. */
 static tdm_status join_ahead(tdm_outofcore_plan *plan, tdm_stream *stream) {
     tdm_event *event = NULL;
-    tdm_stream *streams[MOST_STREAMS];
+    tdm_stream *streams[MAX_STREAMS];
     const int count = streams_of(plan, streams);
     for (int i = 0; i < count; i++) {
         TDM_TRY(tdm_event_record(streams[i], &event));
@@ -207,7 +207,7 @@ static void open_rings(tdm_outofcore_plan *plan, tdm_ooc_inputs *in) {
 }
 
 static tdm_status run_all(tdm_outofcore_plan *plan, tdm_stream *stream, const tdm_ooc_inputs *in) {
-    tdm_stream *streams[MOST_STREAMS];
+    tdm_stream *streams[MAX_STREAMS];
     const int count = streams_of(plan, streams);
     for (int i = 0; i < count; i++)
         TDM_TRY(tdm_stream_clear_failure(streams[i])); // failure of an earlier run
@@ -234,7 +234,7 @@ static tdm_status open_record(tdm_outofcore_plan *plan) {
 static tdm_status fail_after_wait(tdm_outofcore_plan *plan, tdm_status status) {
     char detail[512];
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
-    tdm_stream *streams[MOST_STREAMS];
+    tdm_stream *streams[MAX_STREAMS];
     const int count = streams_of(plan, streams);
     for (int i = 0; i < count; i++)
         tdm_stream_wait_always(streams[i]);

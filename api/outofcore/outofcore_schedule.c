@@ -6,7 +6,7 @@
 
 #include "api/backend.h"
 
-#define MOST_TILES 1000000
+#define MAX_TILES 1000000
 #define NOBODY (-1)
 
 /* ---- making ---------------------------------------------------------------------------------- */
@@ -188,12 +188,12 @@ tdm_status tdm_ooc_schedule_make(const tdm_ooc_grid *grid, tdm_ooc_schedule *sch
                          (double)(grid->m > 0 ? ceil_div(grid->m, grid->tile_rows) : 0) *
                          (double)(grid->n > 0 ? ceil_div(grid->n, grid->tile_columns) : 0);
     const int64_t steps = k_steps(grid);
-    if (tiles * (double)steps > MOST_TILES)
+    if (tiles * (double)steps > MAX_TILES)
         return tdm_fail(
             TDM_UNSUPPORTED,
             "outofcore: %.0f tiles of %lld by %lld in %lld steps of K are too many, at most %d",
             tiles, (long long)grid->tile_rows, (long long)grid->tile_columns, (long long)steps,
-            MOST_TILES);
+            MAX_TILES);
     if (tiles == 0.0)
         return TDM_OK;
     // Each step of K adds up to three entries: the loads of A and B, and the GEMM. Each tile adds

@@ -74,7 +74,7 @@ tdm_status tdm_ooc_tile_desc(const tdm_ooc_problem *p, int64_t rows, int64_t col
 /* ---- steps of K ------------------------------------------------------------------------------ */
 
 /* Two s4 elements share a byte, so steps of K are even. */
-#define LEAST_UNIT 64
+#define MIN_UNIT 64
 
 int64_t tdm_ooc_k_unit(const tdm_ooc_problem *p) {
     const tdm_ooc_operand *const b = &p->operands[TDM_OOC_B];
@@ -82,11 +82,11 @@ int64_t tdm_ooc_k_unit(const tdm_ooc_problem *p) {
     if (p->desc.quantize_a) // rows of A are quantized as a whole
         return 0;
     if (scale->dtype == TDM_DTYPE_NONE)
-        return LEAST_UNIT;
+        return MIN_UNIT;
     const int row = scale->rank - (b->transposed ? 1 : 2);
     const int64_t group = scale->shape[row] > 1 ? b->quant.block[row] : 1;
     int64_t unit = group;
-    while (unit % 2 != 0 || unit < LEAST_UNIT)
+    while (unit % 2 != 0 || unit < MIN_UNIT)
         unit += group;
     return unit;
 }

@@ -291,9 +291,9 @@ tdm_status tdm_weight_stream_statistics(tdm_weight_stream *weight_stream,
 /* ---- lifetime -------------------------------------------------------------------------------- */
 
 static tdm_status check_options(const tdm_weight_stream_options *options) {
-    if (options->depth < 0 || options->depth > TDM_WEIGHT_STREAM_MOST_DEPTH)
+    if (options->depth < 0 || options->depth > TDM_WEIGHT_STREAM_MAX_DEPTH)
         return tdm_fail(TDM_BAD_ARGUMENT, "weight_stream_create: depth is %d, must be 0 to %d",
-                        options->depth, TDM_WEIGHT_STREAM_MOST_DEPTH);
+                        options->depth, TDM_WEIGHT_STREAM_MAX_DEPTH);
     if (!(options->in_bytes_per_s >= 0.0) || !isfinite(options->in_bytes_per_s) ||
         !(options->use_s >= 0.0) || !isfinite(options->use_s))
         return tdm_fail(TDM_BAD_ARGUMENT,

@@ -8,7 +8,7 @@
 #include <tandem/weight_stream.h>
 
 #define TDM_WEIGHT_STREAM_ALIGNMENT 256
-#define TDM_WEIGHT_STREAM_MOST_DEPTH 8
+#define TDM_WEIGHT_STREAM_MAX_DEPTH 8
 /* Number of streams whose last release of an item is recorded separately. */
 #define TDM_WEIGHT_STREAM_USES 4
 

@@ -62,7 +62,7 @@ static bool divide_for(tdm_weight_stream *o, uint64_t budget, int depth) {
 /* Seconds of one cycle over the list in the steady state. */
 static double cycle_time(const tdm_weight_stream *o, int depth, double rate, double use_s) {
     double loaded = 0.0, used = 0.0, start = 0.0;
-    double freed[TDM_WEIGHT_STREAM_MOST_DEPTH + 1] = {0}; // when each slot of the ring was released
+    double freed[TDM_WEIGHT_STREAM_MAX_DEPTH + 1] = {0}; // when each slot of the ring was released
     int slot = 0;
     for (int cycle = 0; cycle < CYCLES; cycle++) {
         start = used;
@@ -92,7 +92,7 @@ tdm_status tdm_weight_stream_divide(tdm_weight_stream *o, const tdm_weight_strea
                                     double rate) {
     const double use_s = options->use_s > 0.0 ? options->use_s : mean_load(o, rate);
     const int first = options->depth > 0 ? options->depth : 0,
-              last = options->depth > 0 ? options->depth : TDM_WEIGHT_STREAM_MOST_DEPTH;
+              last = options->depth > 0 ? options->depth : TDM_WEIGHT_STREAM_MAX_DEPTH;
     int best = -1;
     for (int depth = first; depth <= last; depth++) {
         if (!divide_for(o, options->budget_bytes, depth))

@@ -298,7 +298,7 @@ tdm_status tdm_pool_create(const tdm_pool_upstream *upstream, tdm_pool **pool) {
     atomic_store(&shared->thread_caches[0], created);
     atomic_store(&shared->group.bound, upstream->budget);
     pthread_mutex_init(&created->lock, NULL);
-    pthread_mutex_init(&shared->marks_lock, NULL);
+    pthread_mutex_init(&shared->fences_lock, NULL);
     pthread_mutex_init(&shared->notify_lock, NULL);
     pthread_mutex_init(&shared->release_lock, NULL);
     pthread_cond_init(&shared->released, NULL);
@@ -313,7 +313,7 @@ void tdm_pool_destroy(tdm_pool *pool) {
     tdm_pool_thread_caches_free(pool);
     tdm_headers_free(pool);
     pthread_mutex_destroy(&pool->lock);
-    pthread_mutex_destroy(&pool->shared->marks_lock);
+    pthread_mutex_destroy(&pool->shared->fences_lock);
     pthread_mutex_destroy(&pool->shared->notify_lock);
     pthread_mutex_destroy(&pool->shared->release_lock);
     pthread_cond_destroy(&pool->shared->released);

@@ -171,7 +171,7 @@ int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_u
 
 /* Records the use after the command was enqueued. It cannot fail after tdm_pool_prepare for the
  * same blocks and stream. */
-void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use);
+void tdm_pool_record_use(tdm_block *const *blocks, int count, tdm_use use);
 
 void tdm_pool_stats(tdm_pool *pool, tdm_memory_stats *stats);
 void tdm_pool_reset_peaks(tdm_pool *pool);

@@ -272,7 +272,7 @@ static bool copy_pool(tdm_pool_dry_run *r, const tdm_pool *from) {
         return false;
     *r->pool = *from;
     pthread_mutex_init(&r->pool->lock, NULL);
-    pthread_mutex_init(&r->shared.marks_lock, NULL);
+    pthread_mutex_init(&r->shared.fences_lock, NULL);
     pthread_mutex_init(&r->shared.notify_lock, NULL);
     pthread_mutex_init(&r->shared.release_lock, NULL);
     pthread_cond_init(&r->shared.released, NULL);
@@ -346,7 +346,7 @@ void tdm_dry_run_end(tdm_pool_dry_run *dry_run) {
     if (pool) {
         tdm_headers_free(pool);
         pthread_mutex_destroy(&pool->lock);
-        pthread_mutex_destroy(&dry_run->shared.marks_lock);
+        pthread_mutex_destroy(&dry_run->shared.fences_lock);
         pthread_mutex_destroy(&dry_run->shared.notify_lock);
         pthread_mutex_destroy(&dry_run->shared.release_lock);
         pthread_cond_destroy(&dry_run->shared.released);

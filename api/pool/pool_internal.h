@@ -154,7 +154,7 @@ typedef struct tdm_pool_shared {
     char apart[128];
 
     _Atomic uint64_t generations, slab_numbers;
-    pthread_mutex_t marks_lock; /* leaf lock: uses of live blocks */
+    pthread_mutex_t fences_lock; /* leaf lock: uses of live blocks */
     /* leaf lock, if there are per-thread caches: the levels and the calls of listeners */
     pthread_mutex_t notify_lock;
     tdm_pool_levels levels;

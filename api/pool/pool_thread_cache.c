@@ -250,11 +250,11 @@ void tdm_pool_catch_up(tdm_pool *pool) {
 static void lock_listeners(tdm_pool *root) {
     tdm_pool_lock_all(root);
     pthread_mutex_lock(&root->shared->notify_lock);
-    pthread_mutex_lock(&root->shared->marks_lock);
+    pthread_mutex_lock(&root->shared->fences_lock);
 }
 
 static void unlock_listeners(tdm_pool *root) {
-    pthread_mutex_unlock(&root->shared->marks_lock);
+    pthread_mutex_unlock(&root->shared->fences_lock);
     pthread_mutex_unlock(&root->shared->notify_lock);
     tdm_pool_unlock_all(root);
 }

@@ -56,13 +56,13 @@ static bool grow_uses(tdm_block *block) {
 static void drop_uses(tdm_block *block) {
     if (block->use_count == 0)
         return;
-    pthread_mutex_lock(&block->pool->shared->marks_lock);
+    pthread_mutex_lock(&block->pool->shared->fences_lock);
     if (block->uses != block->as.inline_uses)
         tdm_host_free(block->uses);
     block->uses = block->as.inline_uses;
     block->use_capacity = TDM_INLINE_USES;
     block->use_count = 0;
-    pthread_mutex_unlock(&block->pool->shared->marks_lock);
+    pthread_mutex_unlock(&block->pool->shared->fences_lock);
 }
 
 int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *dependencies,
@@ -71,7 +71,7 @@ int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_u
     for (int i = 0; i < count; i++) {
         tdm_block *const block = blocks[i];
         tdm_pool *const pool = block->pool;
-        pthread_mutex_lock(&pool->shared->marks_lock);
+        pthread_mutex_lock(&pool->shared->fences_lock);
         tdm_use *use = find_use(block, stream);
         if (!use && grow_uses(block)) {
             use = &block->uses[block->use_count++];
@@ -79,7 +79,7 @@ int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_u
             tdm_pool_notify_use(pool, tdm_block_event(block, TDM_POOL_EVENT_USE, stream));
         }
         const bool first = use && use->sequence == 0;
-        pthread_mutex_unlock(&pool->shared->marks_lock);
+        pthread_mutex_unlock(&pool->shared->fences_lock);
         if (!use)
             return -1;
         for (int j = 0; first && j < block->dependency_count; j++) {
@@ -94,17 +94,17 @@ int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_u
     return found;
 }
 
-void tdm_pool_mark(tdm_block *const *blocks, int count, tdm_use use) {
+void tdm_pool_record_use(tdm_block *const *blocks, int count, tdm_use use) {
     if (count == 0)
         return;
     tdm_pool *const pool = blocks[0]->pool;
-    pthread_mutex_lock(&pool->shared->marks_lock);
+    pthread_mutex_lock(&pool->shared->fences_lock);
     for (int i = 0; i < count; i++) {
         tdm_use *const entry = find_use(blocks[i], use.stream);
         if (entry && entry->sequence < use.sequence)
             entry->sequence = use.sequence;
     }
-    pthread_mutex_unlock(&pool->shared->marks_lock);
+    pthread_mutex_unlock(&pool->shared->fences_lock);
 }
 
 /* ---- dependencies of free ranges ------------------------------------------------------------- */

@@ -40,14 +40,14 @@ static void visit_slab(tdm_pool *pool, const tdm_slab *slab, const tdm_pool_visi
 
 void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor) {
     tdm_pool_lock_all(pool);
-    pthread_mutex_lock(&pool->shared->marks_lock);
+    pthread_mutex_lock(&pool->shared->fences_lock);
     for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++) {
         tdm_pool *const thread_cache = tdm_pool_thread_cache(pool, i);
         for (const tdm_slab *slab = thread_cache ? thread_cache->slabs : NULL; slab;
              slab = slab->next)
             visit_slab(thread_cache, slab, visitor);
     }
-    pthread_mutex_unlock(&pool->shared->marks_lock);
+    pthread_mutex_unlock(&pool->shared->fences_lock);
     tdm_pool_unlock_all(pool);
 }
 

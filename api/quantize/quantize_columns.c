@@ -15,7 +15,7 @@ enum {
 enum {
     SHORTEST_COLUMN = 64, /* shorter columns are read fast enough one by one */
     ROWS_OF_ITEM = 32,    /* at least; each work-item writes two numbers per column */
-    LEAST_ELEMENTS = 1 << 16
+    MIN_ELEMENTS = 1 << 16
 };
 
 typedef struct matrix {
@@ -53,7 +53,7 @@ bool tdm_quant_columns_pay(const tdm_quant_call *call, int axis) {
     const uint32_t needed = TDM_CAP_CPU_CORES | TDM_CAP_UNLIMITED_LOOPS;
     return (call->stream->device->info.capabilities & needed) == needed &&
            !tdm_stream_is_recording(call->stream) && as_matrix(call, axis, &m) &&
-           m.rows >= SHORTEST_COLUMN && m.rows * m.columns >= LEAST_ELEMENTS;
+           m.rows >= SHORTEST_COLUMN && m.rows * m.columns >= MIN_ELEMENTS;
 }
 
 static const char *range_supports(const void *given, const tdm_variant *variant,

@@ -28,11 +28,11 @@ enum {
     WIDEST_GROUP = 256,
     SHORTEST_SHARED_GROUP = 64, /* least elements of a group that a work-group shares */
     SHARED_VECTORS = 16,        /* least vectors of such a group, with vector kernels */
-    LEAST_ITEMS = 32,           /* work-items of a work-group that shares vectors, at least */
+    MIN_ITEMS = 32,             /* work-items of a work-group that shares vectors, at least */
     /* largest tensor that is one group; three launches would cost more */
     ONE_ITEM_ELEMENTS = 16384,
     RANGE_ELEMENTS = 8192, /* of a work-item, at least */
-    MOST_RANGES = 4096,
+    MAX_RANGES = 4096,
     RANGE_GROUPS = 8, /* per compute unit, which holds that many of the widest */
     RANGE_CELLS = 4   /* vectors per work-item at a time, in quantize_range_group.cl */
 };
@@ -139,13 +139,13 @@ static int64_t at_most(int64_t value, int64_t bound) {
 }
 
 enum {
-    MOST_GROUPS_Y = 65535
+    MAX_GROUPS_Y = 65535
 };
 
 /* Returns the work-items for `cells` vectors, as a power of two. */
 static uint32_t items_for(const tdm_device *device, const tdm_kernel *kernel, int64_t cells) {
     uint32_t size = tdm_group_size(device, kernel, WIDEST_GROUP);
-    while (size > LEAST_ITEMS && size / 2 >= cells)
+    while (size > MIN_ITEMS && size / 2 >= cells)
         size /= 2;
     return size;
 }
@@ -175,7 +175,7 @@ static void groups_grid(const tdm_device *device, const tdm_kernel *kernel, int6
     while (launch->group[0] * launch->group[1] < size && launch->group[1] < rows &&
            launch->group[1] * 2 <= device->info.max_group[1])
         launch->group[1] *= 2;
-    launch->groups[1] = (uint32_t)at_most(tdm_ceil_div(rows, launch->group[1]), MOST_GROUPS_Y);
+    launch->groups[1] = (uint32_t)at_most(tdm_ceil_div(rows, launch->group[1]), MAX_GROUPS_Y);
 }
 
 static tdm_status enqueue_groups(dynamic_problem *p) {
@@ -275,7 +275,7 @@ static void range_groups(const tdm_device *device, const tdm_kernel *kernel, con
                          tdm_launch *launch, int64_t *span) {
     const int width = kernel->variant->parameters[P_WIDTH];
     const int64_t cells = tdm_ceil_div(loop->inner, width);
-    const int64_t held = at_most(RANGE_GROUPS * (int64_t)device->info.compute_units, MOST_RANGES);
+    const int64_t held = at_most(RANGE_GROUPS * (int64_t)device->info.compute_units, MAX_RANGES);
     tdm_grid_items(device, kernel, 1, 1, launch);
     launch->group[0] = items_for(device, kernel, cells);
     const int64_t pass = launch->group[0] * RANGE_CELLS, strips = tdm_ceil_div(cells, pass);
@@ -298,7 +298,7 @@ static void range_grid(const dynamic_problem *p, const tdm_kernel *kernel, const
     }
     const int64_t elements = loop->rows * loop->inner;
     const int64_t wanted = cores ? tdm_worker_count(device, elements, RANGE_ELEMENTS)
-                                 : at_most(tdm_ceil_div(elements, 64), MOST_RANGES);
+                                 : at_most(tdm_ceil_div(elements, 64), MAX_RANGES);
     const int64_t high = at_most(loop->rows, wanted);
     *span = tdm_ceil_div(tdm_ceil_div(loop->inner, tdm_ceil_div(wanted, high)), width) * width;
     tdm_grid_items(device, kernel, 1, 1, launch);

@@ -213,7 +213,7 @@ enum {
     WORKERS_PER_CORE = 4,       /* more than one, because some cores are slower or busy */
     ELEMENTS_PER_WORKER = 8192, /* a launch of fewer elements costs more than its work */
     WIDEST_GROUP = 256,
-    MOST_GROUPS_Y = 65535,   /* CUDA's limit for y and z */
+    MAX_GROUPS_Y = 65535,    /* CUDA's limit for y and z */
     CACHE_OF_CORE = 16 << 20 /* most bytes of a shared cache that count per core */
 };
 
@@ -308,8 +308,7 @@ static void grid_of_items(const tdm_device *device, const tdm_kernel *kernel, co
            launch->group[1] * 2 <= device->info.max_group[1])
         launch->group[1] *= 2;
     launch->groups[0] = (uint32_t)tdm_ceil_div(items, launch->group[0]);
-    launch->groups[1] =
-        (uint32_t)at_most(tdm_ceil_div(loop->rows, launch->group[1]), MOST_GROUPS_Y);
+    launch->groups[1] = (uint32_t)at_most(tdm_ceil_div(loop->rows, launch->group[1]), MAX_GROUPS_Y);
 }
 
 void tdm_loop_grid(const tdm_device *device, const tdm_kernel *kernel, const tdm_loop *loop,

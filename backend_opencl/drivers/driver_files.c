@@ -14,10 +14,10 @@
 
 #include "backend_opencl/drivers/driver_check.h"
 
-#define USUAL_FOLDER "/etc/OpenCL/vendors"
+#define DEFAULT_FOLDER "/etc/OpenCL/vendors"
 #define SUFFIX ".icd"
 /* Names after this many, in sorted order, are not read. */
-#define MOST_NAMES 1000
+#define MAX_NAMES 1000
 
 /*
  * ocl-icd reads the first two variables; Khronos's loader reads OPENCL_VENDOR_PATH and
@@ -77,7 +77,7 @@ static void add_folder(tdm_driver_files *list, const char *folder) {
     const int count = scandir(folder, &names, is_driver_file, alphasort);
     for (int i = 0; i < count; i++) {
         char path[TDM_DRIVER_TEXT];
-        if (i < MOST_NAMES &&
+        if (i < MAX_NAMES &&
             snprintf(path, sizeof path, "%s/%s", folder, names[i]->d_name) < (int)sizeof path)
             add_file(list, path);
         free(names[i]);
@@ -95,7 +95,7 @@ static void add_named(tdm_driver_files *list, const char *name) {
         add_library(list, name, strlen(name));
     else if (strchr(name, '/'))
         add_file(list, name);
-    else if (snprintf(path, sizeof path, USUAL_FOLDER "/%s", name) < (int)sizeof path)
+    else if (snprintf(path, sizeof path, DEFAULT_FOLDER "/%s", name) < (int)sizeof path)
         add_file(list, path);
 }
 
@@ -107,7 +107,7 @@ void tdm_driver_files_list(tdm_driver_files *list) {
     if (vendors && *vendors)
         add_named(list, vendors);
     else
-        add_folder(list, folder && *folder ? folder : USUAL_FOLDER);
+        add_folder(list, folder && *folder ? folder : DEFAULT_FOLDER);
     while (libraries && *libraries) {
         const size_t length = strcspn(libraries, ":");
         add_library(list, libraries, length);

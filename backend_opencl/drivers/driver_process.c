@@ -32,7 +32,7 @@ extern const char tdm_driver_helper[] __attribute__((visibility("hidden")));
 extern const char tdm_driver_helper_end[] __attribute__((visibility("hidden")));
 
 /* Descriptors from here on are neither standard ones nor DRIVER_ANSWER. */
-#define LEAST_DESCRIPTOR 10
+#define MIN_DESCRIPTOR 10
 /* The longest wait for an ended or killed process to disappear. */
 #define END_MS 2000
 
@@ -46,7 +46,7 @@ int tdm_driver_limit_ms = 10000;
 
 /* Moves a descriptor out of the range of the standard ones. */
 static int move_up(int descriptor) {
-    const int moved = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, LEAST_DESCRIPTOR);
+    const int moved = descriptor < 0 ? -1 : fcntl(descriptor, F_DUPFD_CLOEXEC, MIN_DESCRIPTOR);
     if (descriptor >= 0)
         close(descriptor);
     return moved;

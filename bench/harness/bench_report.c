@@ -170,7 +170,7 @@ static void add_energy(const bench_energy *energy, bench_result *row) {
 /* Marks a row as noisy if its samples vary too much. Rows with too few samples are not marked. */
 static void mark_noise(bench_result *row) {
     const sample_summary summary = summarize_samples(row->raw_s, row->samples);
-    if (row->samples >= NOISY_LEAST_SAMPLES && summary.middle > noisy_middle)
+    if (row->samples >= NOISY_MIN_SAMPLES && summary.middle > noisy_middle)
         add_metric(row, "noisy", summary.middle);
 }
 

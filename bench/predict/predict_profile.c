@@ -181,7 +181,7 @@ static double distance(const predict_profile *profile, const predict_work *a,
  * This is added to each distance. It keeps one disturbed row from dominating if another row is
  * almost as near.
  */
-#define LEAST_DISTANCE 0.05
+#define MIN_DISTANCE 0.05
 
 /*
  * The rows nearest to an operation, sorted by distance. A row's ratio is its measured time, without
@@ -221,7 +221,7 @@ static double ratio_of(const predict_profile *profile, const char *key, const pr
         const predict_estimate least = least_times(profile, &item->work, 1);
         /* The launch time may be that of this row. At least 1 % of it counts as the row's own. */
         const double own_s = fmax(item->seconds - profile->launch_s, 0.01 * item->seconds);
-        add_row(&rows, distance(profile, work, &item->work) + LEAST_DISTANCE,
+        add_row(&rows, distance(profile, work, &item->work) + MIN_DISTANCE,
                 log(own_s / (least.compute_s + least.memory_s)));
     }
     for (int i = 0; i < rows.count; i++) {
@@ -279,7 +279,7 @@ static void collect_class(predict_profile *profile, const char *key) {
 static void find_error(predict_profile *profile, predict_class *of, double *sum) {
     double own = 0;
     size_t count = 0;
-    for (size_t i = 0; i < profile->rows.count && of->rows >= PREDICT_LEAST_ROWS; i++) {
+    for (size_t i = 0; i < profile->rows.count && of->rows >= PREDICT_MIN_ROWS; i++) {
         const predict_observation *const item = &profile->rows.items[i];
         if (strcmp(item->work.key, of->key) != 0)
             continue;
@@ -388,9 +388,9 @@ int predict_time(const predict_profile *profile, const predict_work *work,
         return sheet_time(profile, work, estimate, error);
     const predict_class *const measured = find_class(profile, work->key);
     const size_t own_rows = measured == NULL ? 0 : measured->rows;
-    if (own_rows < PREDICT_LEAST_ROWS)
+    if (own_rows < PREDICT_MIN_ROWS)
         return file_fail(error, "%s has %zu rows of '%s', but %d are needed", profile->name,
-                         own_rows, work->key, PREDICT_LEAST_ROWS);
+                         own_rows, work->key, PREDICT_MIN_ROWS);
     if (check_range(profile, measured, work, error) != 0)
         return -1;
     *estimate = estimate_by(profile, measured, work, NULL);

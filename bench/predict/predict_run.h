@@ -83,8 +83,8 @@ double predict_watts(const results_file *file);
 enum {
     PREDICT_MAX_POINTS = 128,
     PREDICT_MAX_CLASSES = 48,
-    PREDICT_NEAREST = 3,   /* rows that a prediction uses */
-    PREDICT_LEAST_ROWS = 4 /* classes with fewer rows are refused */
+    PREDICT_NEAREST = 3, /* rows that a prediction uses */
+    PREDICT_MIN_ROWS = 4 /* classes with fewer rows are refused */
 };
 
 /*

@@ -18,11 +18,11 @@ typedef struct sample_summary {
  */
 sample_summary summarize_samples(const double *samples, size_t count);
 
-/* A row with NOISY_LEAST_SAMPLES samples or more is noisy if its `middle` is above this. */
+/* A row with NOISY_MIN_SAMPLES samples or more is noisy if its `middle` is above this. */
 extern const double noisy_middle;
 
 enum {
-    NOISY_LEAST_SAMPLES = 10
+    NOISY_MIN_SAMPLES = 10
 };
 
 /* Stops after this many samples, or this much time, so that slow peers do not delay a run. */

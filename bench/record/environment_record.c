@@ -14,7 +14,7 @@
 #include "bench/record/results_json.h"
 
 enum {
-    MOST_CACHES = 8 /* per processor */
+    MAX_CACHES = 8 /* per processor */
 };
 
 extern char **environ;
@@ -76,7 +76,7 @@ static double cache_size(int index) {
 
 long long environment_cache_bytes(void) {
     double largest = 0;
-    for (int index = 0; index < MOST_CACHES; index++)
+    for (int index = 0; index < MAX_CACHES; index++)
         largest = fmax(largest, cache_size(index));
     return (long long)largest;
 }

@@ -18,11 +18,11 @@
 enum {
     SELF = 0,
     PEER = 1,
-    LEAST_CHASE = 16 << 10,
+    MIN_CHASE = 16 << 10,
     QUICK_CHASE = 1024,      /* steps */
-    LEAST_OF_UNIT = 4 << 10, /* sweep: least bytes per compute unit */
+    MIN_OF_UNIT = 4 << 10,   /* sweep: least bytes per compute unit */
     CALL_OF_UNIT = 32 << 20, /* sweep: bytes that a call reads per compute unit */
-    LEAST_CALL = 256 << 20,  /* sweep: least bytes that a call reads */
+    MIN_CALL = 256 << 20,    /* sweep: least bytes that a call reads */
     QUICK_SHARE = 256        /* sweep: divisor of those bytes in a quick run */
 };
 
@@ -145,7 +145,7 @@ static void run_working_set(memory_run *run, const memory_case *item) {
 static void run_chases(memory_run *run, memory_case item) {
     const size_t largest = item.bytes;
     item.amount = run->options->settings.quick ? QUICK_CHASE : 0;
-    for (item.bytes = LEAST_CHASE; item.bytes < largest; item.bytes *= 4)
+    for (item.bytes = MIN_CHASE; item.bytes < largest; item.bytes *= 4)
         run_working_set(run, &item);
     item.bytes = largest;
     run_working_set(run, &item);
@@ -160,9 +160,9 @@ static void run_sweep(memory_run *run, memory_case item) {
     const double units = known > 0 ? known : 1;
     const size_t largest = item.bytes;
     size_t power = 4096;
-    item.amount = (int64_t)fmax(CALL_OF_UNIT * units, LEAST_CALL) /
+    item.amount = (int64_t)fmax(CALL_OF_UNIT * units, MIN_CALL) /
                   (run->options->settings.quick ? QUICK_SHARE : 1);
-    while ((double)power < LEAST_OF_UNIT * units)
+    while ((double)power < MIN_OF_UNIT * units)
         power *= 2;
     for (; power < largest; power *= 2) {
         item.bytes = power;

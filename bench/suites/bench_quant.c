@@ -16,7 +16,7 @@
 
 enum {
     CONTENDERS = 2, /* Tandem, the stream */
-    USUAL_COUNT = 32 << 20,
+    DEFAULT_COUNT = 32 << 20,
     QUICK_COUNT = 32 << 10
 };
 
@@ -251,7 +251,7 @@ int bench_elementwise_command(int argc, char **argv) {
     run = (traffic_run){.options = &given, .elementwise.seed = (uint64_t)given.settings.seed};
     run.elementwise.count = given.count > 0        ? given.count
                             : given.settings.quick ? QUICK_COUNT
-                                                   : USUAL_COUNT;
+                                                   : DEFAULT_COUNT;
     const int code = open_suite(&run, command.name, "elementwise");
     if (code != CLI_EXIT_OK)
         return code;

@@ -147,7 +147,7 @@ static int replay_use(replay *own, const trace_event *event) {
         enqueue(own, event->stream, dependencies, found) != 0)
         return -1;
     own->result->orders += found > 0;
-    tdm_pool_mark(&block, 1, (tdm_use){event->stream, own->streams[event->stream].count});
+    tdm_pool_record_use(&block, 1, (tdm_use){event->stream, own->streams[event->stream].count});
     own->uses[own->use_count] = (stream_use){event->stream, own->first_use[event->block]};
     own->first_use[event->block] = ++own->use_count;
     return 0;
@@ -159,7 +159,7 @@ static void replay_free(replay *own, uint32_t index) {
         return;
     for (uint32_t use = own->first_use[index]; use != 0; use = own->uses[use - 1].next) {
         const uint32_t stream = own->uses[use - 1].stream;
-        tdm_pool_mark(&block, 1, (tdm_use){stream, own->streams[stream].count});
+        tdm_pool_record_use(&block, 1, (tdm_use){stream, own->streams[stream].count});
     }
     tdm_block_release(block);
     own->blocks[index] = NULL;

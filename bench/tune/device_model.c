@@ -206,7 +206,7 @@ static void take_choice(const tdm_gemm_plan *plan, const tdm_device_info *info,
                                 .seconds = NAN};
     if (plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
         choice->seconds = tdm_gemm_stream_ns(tdm_gemm_whole(plan), info) * 1e-9;
-    if (!tdm_gemm_is_modelled(plan->kernel->variant))
+    if (!tdm_gemm_has_wave_model(plan->kernel->variant))
         return;
     tdm_gemm_waves_of(tdm_gemm_whole(plan), plan->kernel->variant, info,
                       plan->split.parts > 0 ? plan->split.asked : 1, &waves);

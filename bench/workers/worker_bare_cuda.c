@@ -103,10 +103,10 @@ static tdm_status prepare(void *state, const char *request, worker_text *reply) 
         probe_run_create(own->device.device, own->device.stream, &own->item, NULL, &own->probe));
     TDM_TRY(tdm_cuda_address_of_buffer(own->probe.output, &own->address));
     const tdm_variant *const row = own->probe.kernel->variant;
-    const tdm_kernel_image *const image = tdm_kernel_image_find(row->text);
+    const tdm_kernel_image *const image = tdm_kernel_image_find(row->source);
     if (image == NULL || !open_driver(&own->driver))
         return tdm_fail(TDM_UNSUPPORTED, "there is no image of %s, or no CUDA driver file",
-                        row->text);
+                        row->source);
     own->value = probe_launch_value(&own->item);
     own->parameters[0] = &own->address;
     own->parameters[1] = &own->offset;

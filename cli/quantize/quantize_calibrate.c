@@ -7,7 +7,7 @@
 
 enum {
     SLAB_ELEMENTS = 1 << 19,
-    MOST_NAME = 2048
+    MAX_NAME = 2048
 };
 
 /* Returns the next of LAYER, LAYER.input, LAYER.input.0, LAYER.input.1, …, or NULL at the end. */
@@ -15,7 +15,7 @@ static const quantize_tensor *next_batch(const quantize_source *activations, con
                                          int *position) {
     const quantize_tensor *found = NULL;
     while (!found) {
-        char name[MOST_NAME];
+        char name[MAX_NAME];
         const int number = (*position)++ - 2;
         if (number < 0)
             snprintf(name, sizeof name, "%s%s", layer, number == -2 ? "" : ".input");

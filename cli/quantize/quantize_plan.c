@@ -55,7 +55,7 @@ static const quantize_scheme *scheme_taken(const quantize_tensor *tensor,
         return NULL;
     const int is_weight = tensor->storage == QUANTIZE_CODED ||
                           (quantize_is_float(tensor) && tensor->rank >= 2 &&
-                           quantize_element_count(tensor) >= QUANTIZE_LEAST_ELEMENTS);
+                           quantize_element_count(tensor) >= QUANTIZE_MIN_ELEMENTS);
     if (!choice->only && !is_weight)
         return NULL;
     const quantize_scheme *const scheme = scheme_of(tensor, choice);
@@ -219,7 +219,7 @@ static int add_input(quantize_plan *plan, quantize_item *item) {
  * experts' matrices, and the first dimension for convolutions and matrices.
  */
 static int matrix_of(const quantize_tensor *tensor, int64_t shape[2]) {
-    const int is_stack = tensor->rank == 3 && tensor->shape[2] >= QUANTIZE_LEAST_ROW;
+    const int is_stack = tensor->rank == 3 && tensor->shape[2] >= QUANTIZE_MIN_ROW;
     const int leading = is_stack ? 2 : 1;
     shape[0] = shape[1] = 1;
     for (int i = 0; i < tensor->rank; i++)

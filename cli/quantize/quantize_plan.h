@@ -35,8 +35,8 @@ const char *quantize_scheme_names(void);
 const quantize_scheme *quantize_scheme_find(const char *name);
 
 enum {
-    QUANTIZE_LEAST_ELEMENTS = 1024,
-    QUANTIZE_LEAST_ROW = 64, /* of tensors of rank 3: experts' matrices, not convolutions */
+    QUANTIZE_MIN_ELEMENTS = 1024,
+    QUANTIZE_MIN_ROW = 64, /* of tensors of rank 3: experts' matrices, not convolutions */
     QUANTIZE_NO_ENTRY = -1
 };
 

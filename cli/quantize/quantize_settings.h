@@ -18,7 +18,7 @@ typedef struct quantize_settings {
     quantize_choice choice;
     regex_t only;
     regex_t skip;
-    quantize_exception exceptions[CLI_MOST_TEXTS]; /* `choice` has their number */
+    quantize_exception exceptions[CLI_MAX_TEXTS]; /* `choice` has their number */
 } quantize_settings;
 
 /* Prints refusals on stderr. The settings must not move; release them in any case. */

@@ -169,8 +169,8 @@ static cli_outcome set_text(const cli_command *command, const cli_option *option
         return CLI_RUN;
     }
     cli_texts *const texts = option->target;
-    if (texts->count == CLI_MOST_TEXTS) {
-        cli_refuse(command->name, "--%s is given more than %d times", option->name, CLI_MOST_TEXTS);
+    if (texts->count == CLI_MAX_TEXTS) {
+        cli_refuse(command->name, "--%s is given more than %d times", option->name, CLI_MAX_TEXTS);
         return CLI_REFUSED;
     }
     texts->items[texts->count++] = value;

@@ -31,12 +31,12 @@ typedef enum cli_kind {
 } cli_kind;
 
 enum {
-    CLI_MOST_TEXTS = 32
+    CLI_MAX_TEXTS = 32
 };
 
 /* The values of an option that may be given several times, in that order. */
 typedef struct cli_texts {
-    const char *items[CLI_MOST_TEXTS]; /* point into argv */
+    const char *items[CLI_MAX_TEXTS]; /* point into argv */
     size_t count;
 } cli_texts;
 

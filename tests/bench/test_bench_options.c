@@ -112,10 +112,10 @@ TEST(options_that_stand_several_times) {
     assert_string_equal(got.texts.items[0], "b=c");
     assert_string_equal(got.texts.items[1], "a");
     size_t length = 1;
-    for (int i = 0; i < CLI_MOST_TEXTS; i++)
+    for (int i = 0; i < CLI_MAX_TEXTS; i++)
         length += (size_t)snprintf(line + length, sizeof line - length, " --each=a");
     assert_int_equal(parse(line, &got, NULL, &captured), CLI_RUN);
-    assert_int_equal(got.texts.count, CLI_MOST_TEXTS);
+    assert_int_equal(got.texts.count, CLI_MAX_TEXTS);
     snprintf(line + length, sizeof line - length, " --each=a");
     assert_int_equal(parse(line, &got, NULL, &captured), CLI_REFUSED);
     assert_non_null(strstr(captured.text, "--each is given more than 32 times"));

@@ -38,7 +38,7 @@ static int check_ages(void) {
     };
     int bad = 0;
     for (size_t i = 0; i < sizeof functions / sizeof functions[0]; i++)
-        if (functions[i].need == REQUIRED && functions[i].since > CUDA_LEAST_VERSION) {
+        if (functions[i].need == REQUIRED && functions[i].since > CUDA_MIN_VERSION) {
             fprintf(stderr, "%s is required, but of CUDA %d\n", functions[i].name,
                     functions[i].since);
             bad++;

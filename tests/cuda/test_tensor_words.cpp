@@ -18,7 +18,7 @@ enum {
     LANES = 32,
     ROWS = 16,
     COLUMNS = 8,
-    MOST_K = 32
+    MAX_K = 32
 };
 
 struct place {
@@ -341,7 +341,7 @@ TEST(sums_of_tf32) {
 /* ---- multiplications of 8-bit elements ---- */
 
 struct matrices_8 {
-    int a[ROWS][MOST_K], b[MOST_K][COLUMNS];
+    int a[ROWS][MAX_K], b[MAX_K][COLUMNS];
     uint32_t d[ROWS][COLUMNS];
 };
 
@@ -355,9 +355,9 @@ static void check_8(int word, bool half, bool a_signed) {
     registers lanes[LANES] = {};
     matrices_8 m;
     const int k = half ? 16 : 32, rows = half ? 8 : ROWS;
-    for (int i = 0; i < ROWS * MOST_K; i++)
+    for (int i = 0; i < ROWS * MAX_K; i++)
         (&m.a[0][0])[i] = random_below(256) - (a_signed ? 128 : 0);
-    for (int i = 0; i < MOST_K * COLUMNS; i++)
+    for (int i = 0; i < MAX_K * COLUMNS; i++)
         (&m.b[0][0])[i] = random_below(256) - 128;
     for (int i = 0; i < ROWS * COLUMNS; i++)
         // near the limits

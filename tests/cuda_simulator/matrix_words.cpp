@@ -16,9 +16,9 @@ enum {
     WARP_ROWS = 16,
     WARPGROUP = 128,
     DEPTH_BYTES = 32,
-    MOST_DEPTH = 32,
-    MOST_COLUMNS = 256,
-    SCRATCH_WORDS = WARP_ROWS * MOST_DEPTH + MOST_COLUMNS * (MOST_DEPTH + WARP_ROWS)
+    MAX_DEPTH = 32,
+    MAX_COLUMNS = 256,
+    SCRATCH_WORDS = WARP_ROWS * MAX_DEPTH + MAX_COLUMNS * (MAX_DEPTH + WARP_ROWS)
 };
 
 int element_bytes(tandem_sim_element element) {
@@ -155,8 +155,8 @@ int32_t plus(int32_t x, int32_t y) {
 template <typename T> void multiply_rows(sim_thread *lanes, size_t index) {
     std::vector<uint32_t> &scratch = sim_worker_running->product_scratch;
     scratch.resize(SCRATCH_WORDS);
-    T *const a = reinterpret_cast<T *>(scratch.data()), *const b = a + WARP_ROWS * MOST_DEPTH;
-    T *const sums = b + MOST_COLUMNS * MOST_DEPTH;
+    T *const a = reinterpret_cast<T *>(scratch.data()), *const b = a + WARP_ROWS * MAX_DEPTH;
+    T *const sums = b + MAX_COLUMNS * MAX_DEPTH;
     const tandem_sim_product product = lanes->hopper.products[index].product;
     const int n = product.n, depth = DEPTH_BYTES / element_bytes(product.a_element);
     sim_block &block = *lanes->home;
@@ -246,7 +246,7 @@ static void require_shape(const tandem_sim_product &product) {
     const bool fits = wide_elements ? product.n % 8 == 0 && product.a_element == product.b_element
                                     : (product.n == 8 || product.n == 24 || product.n % 16 == 0) &&
                                           element_bytes(product.b_element) == 1;
-    if (product.n < 8 || product.n > MOST_COLUMNS || !fits) {
+    if (product.n < 8 || product.n > MAX_COLUMNS || !fits) {
         tandem_sim_fail("wgmma: no product of %d columns and elements %d, %d", product.n,
                         product.a_element, product.b_element);
     }

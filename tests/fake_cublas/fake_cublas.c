@@ -24,7 +24,7 @@ enum {
     FAILING = 2,
     SLOW_AGAIN = 4,
     ALIGNMENT = 256,
-    MOST_ADDRESSES = 64
+    MAX_ADDRESSES = 64
 };
 
 /* ---- the runtime ---- */
@@ -156,14 +156,14 @@ static int scales_are_right(cudaDataType_t scale, const void *alpha, const void 
 
 /* ---- the weights that were multiplied ---- */
 
-static const void *addresses[MOST_ADDRESSES];
+static const void *addresses[MAX_ADDRESSES];
 static int address_count;
 
 static void note_address(const void *address) {
     for (int i = 0; i < address_count; i++)
         if (addresses[i] == address)
             return;
-    if (address_count < MOST_ADDRESSES)
+    if (address_count < MAX_ADDRESSES)
         addresses[address_count++] = address;
 }
 

@@ -196,7 +196,7 @@ static void keeps_the_bound(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(data_that_is_hard_to_split) {
-    test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_the_bound);
+    test_each_variant(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_the_bound);
 }
 
 /* ---- non-finite numbers ---- */
@@ -262,7 +262,7 @@ static void keeps_what_is_not_finite(const test_device *device, const tdm_varian
 }
 
 TEST(infinities_and_nans_as_in_f32) {
-    test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_what_is_not_finite);
+    test_each_variant(TDM_OP_GEMM, tdm_gemm_is_3xtf32, keeps_what_is_not_finite);
 }
 
 /* ---- the permission ---- */
@@ -289,7 +289,7 @@ static void refuses_without(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(a_name_is_no_permission) {
-    test_each_row(TDM_OP_GEMM, tdm_gemm_is_3xtf32, refuses_without);
+    test_each_variant(TDM_OP_GEMM, tdm_gemm_is_3xtf32, refuses_without);
 }
 
 /* Expects the name of the chosen variant to contain `part`, or not to contain it. */
@@ -317,7 +317,7 @@ static const char *least_time(const test_device *device, int64_t m, int64_t n, i
     TEST_OK(tdm_gemm_problem_from(&desc, &problem));
     for (int i = 0; i < tdm_variant_count; i++) {
         tdm_gemm_waves waves;
-        if (tdm_variants[i].op != TDM_OP_GEMM || !tdm_gemm_is_modelled(&tdm_variants[i]) ||
+        if (tdm_variants[i].op != TDM_OP_GEMM || !tdm_gemm_has_wave_model(&tdm_variants[i]) ||
             tdm_variants[i].parameters[TDM_GEMM_P_A_TYPE] != (int32_t)TDM_F32 ||
             !test_can_run(device, &tdm_variants[i]))
             continue;

@@ -79,7 +79,7 @@ static void run_due_parts(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(parts_of_integers_make_the_whole_sum) {
-    test_each_row(TDM_OP_GEMM_INT, NULL, run_due_parts);
+    test_each_variant(TDM_OP_GEMM_INT, NULL, run_due_parts);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */

@@ -13,7 +13,7 @@
 /* The pool rounds block sizes up to a multiple of at most this. */
 #define ROUNDING ((size_t)4096)
 /* No device's local memory holds this many rows. */
-#define MOST_ROWS 6000
+#define MAX_ROWS 6000
 
 typedef struct operands {
     const test_device *device;
@@ -187,7 +187,7 @@ static void floats_under_pressure(const test_device *device, const int64_t small
     memcpy(sizes, takes_small(device) ? small : large, sizeof sizes);
     int64_t *const rows = &sizes[across ? 2 : 1];
     while (!under_pressure(device, TDM_F32, sizes, across) && !takes_small(device)) {
-        if (*rows > MOST_ROWS)
+        if (*rows > MAX_ROWS)
             test_case_fail("%lld by %lld by %lld have no workspace", (long long)sizes[1],
                            (long long)sizes[2], (long long)sizes[3]);
         *rows *= 2;

@@ -80,7 +80,7 @@ static void run_shapes(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(shapes_that_are_cut) {
-    test_each_row(TDM_OP_GEMM, is_small_m, run_shapes);
+    test_each_variant(TDM_OP_GEMM, is_small_m, run_shapes);
 }
 
 /* ---- integers -------------------------------------------------------------------------------- */
@@ -145,11 +145,11 @@ static void run_grouped(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(few_rows_or_columns_of_integers) {
-    test_each_row(TDM_OP_GEMM_INT, tdm_gemm_small_m_groups_integers, run_grouped);
+    test_each_variant(TDM_OP_GEMM_INT, tdm_gemm_small_m_groups_integers, run_grouped);
 }
 
 TEST(few_rows_of_integers) {
-    test_each_row(TDM_OP_GEMM_INT, takes_few_integers, run_integers);
+    test_each_variant(TDM_OP_GEMM_INT, takes_few_integers, run_integers);
 }
 
 /* ---- the choice ------------------------------------------------------------------------------ */

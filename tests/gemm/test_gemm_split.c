@@ -119,7 +119,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(every_row_multiplies_parts) {
-    test_each_row(TDM_OP_GEMM, NULL, run_row);
+    test_each_variant(TDM_OP_GEMM, NULL, run_row);
 }
 
 /* The library chooses the variant. Sums are exact, so a lost or doubled step of K shows. */

@@ -275,7 +275,7 @@ static void run_row_of_equal_terms(const test_device *device, const tdm_variant 
 
 TEST(equal_terms) {
     static const int64_t rows[] = {1, 2, 3, 4, 8, 16, 64}, depths_of_equal[] = {256, 16384, 65536};
-    test_each_row(TDM_OP_GEMM, is_bounded, run_row_of_equal_terms);
+    test_each_variant(TDM_OP_GEMM, is_bounded, run_row_of_equal_terms);
     for (int d = 0; d < test_device_count() && !test_is_small(); d++)
         for (int i = 0; i < COUNT(rows) * COUNT(depths_of_equal) * COUNT(types); i++)
             run_equal_terms(test_device_at(d), NULL, types[i % COUNT(types)],
@@ -294,7 +294,7 @@ static long define_of(const tdm_variant *row, const char *name) {
  * derives from the defines.
  */
 static void check_tiled_row(const test_device *device, const tdm_variant *row) {
-    if (strcmp(row->text, "gemm_tiled.cl") != 0 ||
+    if (strcmp(row->source, "gemm_tiled.cl") != 0 ||
         !test_case_begin(device, row->name, "parameters"))
         return;
     const long tm = define_of(row, "-DTM="), tn = define_of(row, "-DTN="),
@@ -320,14 +320,14 @@ static void run_trial(const test_device *device, const tdm_variant *row, const i
 static void run_row(const test_device *device, const tdm_variant *row) {
     int levels[FACTORS];
     count_levels(row, levels);
-    test_sample_of_row(device, row, FACTORS, levels, 20240607, run_trial);
+    test_sample_of_variant(device, row, FACTORS, levels, 20240607, run_trial);
     if (!test_is_small())
         run_ties(device, row);
     check_tiled_row(device, row);
 }
 
 TEST(every_variant) {
-    test_each_row(TDM_OP_GEMM, NULL, run_row);
+    test_each_variant(TDM_OP_GEMM, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM);
 }
 

@@ -227,7 +227,7 @@ TEST(more_work_takes_no_less_time) {
         const tdm_device_info *const info = device_model_info(device);
         for (int v = 0; v < tdm_variant_count; v++) {
             const tdm_variant *const row = &tdm_variants[v];
-            if (row->op != TDM_OP_GEMM || !tdm_gemm_is_modelled(row) ||
+            if (row->op != TDM_OP_GEMM || !tdm_gemm_has_wave_model(row) ||
                 (row->requires & ~info->capabilities))
                 continue;
             rows++;
@@ -279,7 +279,7 @@ TEST(no_choice_is_slower_than_another) {
                     const tdm_variant *const row = &tdm_variants[v];
                     tdm_gemm_waves other;
                     if (row->op != TDM_OP_GEMM || row->parameters[TDM_GEMM_P_A_TYPE] != TDM_F16 ||
-                        !tdm_gemm_is_modelled(row) || (row->requires & ~info->capabilities) ||
+                        !tdm_gemm_has_wave_model(row) || (row->requires & ~info->capabilities) ||
                         (uint64_t)row->parameters[TDM_GEMM_P_LOCAL_BYTES] > info->local_bytes ||
                         (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA && item.k % 8 != 0))
                         continue;

@@ -92,7 +92,7 @@ static void turn(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(where_the_kernels_turn) {
-    test_each_row(TDM_OP_GEMM, is_wgmma, turn);
+    test_each_variant(TDM_OP_GEMM, is_wgmma, turn);
 }
 
 /*
@@ -120,7 +120,7 @@ static void run_places(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(narrow_d_with_addends) {
-    test_each_row(TDM_OP_GEMM, is_wgmma, run_places);
+    test_each_variant(TDM_OP_GEMM, is_wgmma, run_places);
 }
 
 /*
@@ -149,7 +149,7 @@ static void turn_integers(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(where_the_kernels_of_integers_turn) {
-    test_each_row(TDM_OP_GEMM_INT, is_wgmma, turn_integers);
+    test_each_variant(TDM_OP_GEMM_INT, is_wgmma, turn_integers);
 }
 
 /* Returns the value of -D<name>= among a variant's defines. */
@@ -174,8 +174,8 @@ static void check_local_memory(const test_device *device, const tdm_variant *row
 }
 
 TEST(local_memory_is_what_the_text_needs) {
-    test_each_row(TDM_OP_GEMM, is_wgmma, check_local_memory);
-    test_each_row(TDM_OP_GEMM_INT, is_wgmma, check_local_memory);
+    test_each_variant(TDM_OP_GEMM, is_wgmma, check_local_memory);
+    test_each_variant(TDM_OP_GEMM_INT, is_wgmma, check_local_memory);
 }
 
 /* ---- which problems they take ---------------------------------------------------------------- */

@@ -167,11 +167,11 @@ static void run_trial(const test_device *device, const tdm_variant *row, const i
 static void run_row(const test_device *device, const tdm_variant *row) {
     int levels[FACTORS];
     count_levels(levels);
-    test_sample_of_row(device, row, FACTORS, levels, 20241101, run_trial);
+    test_sample_of_variant(device, row, FACTORS, levels, 20241101, run_trial);
 }
 
 TEST(every_variant) {
-    test_each_row(TDM_OP_GEMM_INT, NULL, run_row);
+    test_each_variant(TDM_OP_GEMM_INT, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_INT);
 }
 
@@ -206,7 +206,7 @@ static void longest_of_row(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(the_longest_k_is_exact) {
-    test_each_row(TDM_OP_GEMM_INT, NULL, longest_of_row);
+    test_each_variant(TDM_OP_GEMM_INT, NULL, longest_of_row);
 }
 
 /*
@@ -289,7 +289,7 @@ static void items_of_row(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(items_of_many_rows_are_exact) {
-    test_each_row(TDM_OP_GEMM_INT, has_panels, items_of_row);
+    test_each_variant(TDM_OP_GEMM_INT, has_panels, items_of_row);
 }
 
 /*

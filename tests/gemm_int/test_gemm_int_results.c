@@ -14,7 +14,7 @@
 #define ROW_TEST(name)                                                                             \
     static void name##_on(const test_device *device, const tdm_variant *row);                      \
     TEST(name) {                                                                                   \
-        test_case_of_each_row(TDM_OP_GEMM_INT, #name, name##_on);                                  \
+        test_case_of_each_variant(TDM_OP_GEMM_INT, #name, name##_on);                              \
     }                                                                                              \
     static void name##_on(const test_device *device, const tdm_variant *row)
 

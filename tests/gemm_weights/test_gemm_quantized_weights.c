@@ -149,7 +149,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(every_variant) {
-    test_each_row(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
+    test_each_variant(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }
 
@@ -278,7 +278,7 @@ static void compare_row(const test_device *device, const tdm_variant *row) {
 
 /* Dequantizing on the way to a panel gives the same bits as dequantizing before. */
 TEST(panels_have_the_bits_of_dequantized_weights) {
-    test_each_row(TDM_OP_GEMM_WEIGHTS, dequantizes_panels, compare_row);
+    test_each_variant(TDM_OP_GEMM_WEIGHTS, dequantizes_panels, compare_row);
 }
 
 /* ---- refusals -------------------------------------------------------------------------------- */

@@ -139,13 +139,13 @@ DEVICE_TEST(packed_weights_serve_chosen_plans_with_any_order_of_batches) {
 }
 
 TEST(packed_weights_serve_plans_with_any_order_of_batches) {
-    test_case_of_each_row(TDM_OP_GEMM, "packed_weights_serve_plans_with_any_order_of_batches",
-                          pack_with_rows);
+    test_case_of_each_variant(TDM_OP_GEMM, "packed_weights_serve_plans_with_any_order_of_batches",
+                              pack_with_rows);
 }
 
 TEST(weights_are_packed_by_plans_without_rows) {
-    test_case_of_each_row(TDM_OP_GEMM, "weights_are_packed_by_plans_without_rows",
-                          pack_without_rows);
+    test_case_of_each_variant(TDM_OP_GEMM, "weights_are_packed_by_plans_without_rows",
+                              pack_without_rows);
 }
 
 /* Batch extents of B; all entries share the plan's A. */
@@ -449,7 +449,7 @@ static void run_packings(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(every_packing) {
-    test_each_row(TDM_OP_GEMM_PACK, NULL, run_packings);
+    test_each_variant(TDM_OP_GEMM_PACK, NULL, run_packings);
     test_require_all_variants(TDM_OP_GEMM_PACK);
 }
 

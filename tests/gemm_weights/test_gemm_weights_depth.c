@@ -117,13 +117,13 @@ static void equal_terms_of(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(equal_terms_are_within_the_bound) {
-    test_each_row(TDM_OP_GEMM_WEIGHTS, is_bounded, equal_terms_of);
+    test_each_variant(TDM_OP_GEMM_WEIGHTS, is_bounded, equal_terms_of);
     for (int d = 0; d < test_device_count(); d++)
         equal_terms_of(test_device_at(d), NULL);
 }
 
 TEST(long_lines_are_multiplied_to_their_ends) {
-    test_each_row(TDM_OP_GEMM_WEIGHTS, reads_lines, run_row);
+    test_each_variant(TDM_OP_GEMM_WEIGHTS, reads_lines, run_row);
 }
 
 DEVICE_TEST(the_library_multiplies_long_lines) {

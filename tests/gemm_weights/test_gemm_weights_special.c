@@ -32,8 +32,8 @@ enum {
     ROW_NAN,
     ROW_INFINITY,
     ROW_DENORMALS,
-    ROW_TINY,  /* normal numbers, but not their 127th part */
-    ROW_LEAST, /* the smallest nonzero scale, exact quantized values */
+    ROW_TINY, /* normal numbers, but not their 127th part */
+    ROW_MIN,  /* the smallest nonzero scale, exact quantized values */
     ROW_PLAIN
 };
 
@@ -145,7 +145,7 @@ static double a_at(const special_case *c, int64_t i, int64_t p) {
         return plain * 0x1p-130;
     case ROW_TINY:
         return (double)(1 + p % 3) * 0x1p-121;
-    case ROW_LEAST:
+    case ROW_MIN:
         return (p == 0 ? 127.0 : (double)(1 + p % 100)) * 0x1p-126;
     default:
         return plain;
@@ -277,7 +277,7 @@ static void run_row(const test_device *device, const tdm_variant *row) {
 }
 
 TEST(special_scales_and_rows_follow_the_formula) {
-    test_each_row(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
+    test_each_variant(TDM_OP_GEMM_WEIGHTS, NULL, run_row);
     test_require_all_variants(TDM_OP_GEMM_WEIGHTS);
 }
 

@@ -288,7 +288,7 @@ static void add_equal_terms(const test_device *device, const tdm_variant *row) {
 
 /* Reduces by rows, by columns, by parts and all at once. */
 TEST(equal_terms) {
-    test_each_row(TDM_OP_REDUCE, adds_floats, add_equal_terms);
+    test_each_variant(TDM_OP_REDUCE, adds_floats, add_equal_terms);
 }
 
 /* ---- properties ---- */

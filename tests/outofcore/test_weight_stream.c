@@ -13,7 +13,7 @@
 
 enum {
     ITEMS = 12,
-    MOST_FLOATS = 4096
+    MAX_FLOATS = 4096
 };
 
 typedef struct weights {
@@ -27,11 +27,11 @@ typedef struct weights {
 static weights make_weights(const test_device *device, int same_size) {
     weights w = {.device = device};
     for (int i = 0; i < ITEMS; i++) {
-        const int64_t count = same_size ? MOST_FLOATS : MOST_FLOATS / (1 + i % 4) / 32 * 32;
+        const int64_t count = same_size ? MAX_FLOATS : MAX_FLOATS / (1 + i % 4) / 32 * 32;
         const int64_t shape[2] = {count / 32, 32};
         w.memory[i] = malloc((size_t)count * sizeof(float));
         for (int64_t e = 0; e < count; e++)
-            w.memory[i][e] = (float)i + (float)e / MOST_FLOATS;
+            w.memory[i][e] = (float)i + (float)e / MAX_FLOATS;
         TEST_OK(tdm_layout_contiguous(TDM_F32, 2, shape, &w.items[i].layout));
         w.items[i].memory = w.memory[i];
         w.items[i].bytes = (size_t)count * sizeof(float);
@@ -128,7 +128,7 @@ DEVICE_TEST(any_order_and_budget) {
             int order[3 * ITEMS];
             tdm_weight_stream *weight_stream = NULL;
             uint64_t budget = (uint64_t)(shares[s] * (double)w.bytes);
-            const uint64_t least = (uint64_t)(depth + 1) * MOST_FLOATS * sizeof(float);
+            const uint64_t least = (uint64_t)(depth + 1) * MAX_FLOATS * sizeof(float);
             if (budget < least)
                 budget = least;
             const tdm_weight_stream_options options = options_for(budget, depth);
@@ -156,7 +156,7 @@ DEVICE_TEST(any_order_and_budget) {
 /* Users are late, so an item's slot must wait for them. */
 static void use_late(const test_device *device) {
     weights w = make_weights(device, 1);
-    const tdm_weight_stream_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
+    const tdm_weight_stream_options options = options_for(3 * MAX_FLOATS * sizeof(float), 1);
     tdm_stream *second = NULL;
     tdm_weight_stream *weight_stream = NULL;
     TEST_OK(tdm_stream_create(device->device, &second));
@@ -222,7 +222,7 @@ DEVICE_TEST(pageable_weights_are_staged) {
 
 DEVICE_TEST(cycles_hit_and_residents_stay) {
     weights w = make_weights(device, 1);
-    const uint64_t item = MOST_FLOATS * sizeof(float);
+    const uint64_t item = MAX_FLOATS * sizeof(float);
     const tdm_weight_stream_options options = options_for(6 * item, 1);
     user u = make_user(&w, device->stream, 0);
     tdm_weight_stream *weight_stream = NULL;
@@ -274,7 +274,7 @@ DEVICE_TEST(everything_fits) {
 
 DEVICE_TEST(refusals) {
     weights w = make_weights(device, 1);
-    const uint64_t item = MOST_FLOATS * sizeof(float);
+    const uint64_t item = MAX_FLOATS * sizeof(float);
     tdm_weight_stream_options options = options_for(item - 1, 0);
     tdm_weight_stream *weight_stream = NULL;
     const tdm_tensor *tensor, *held[2];
@@ -347,7 +347,7 @@ DEVICE_TEST(failed_copies_are_made_again) {
  * be right.
  */
 static long cycle_with_fault(const weights *w, const user *u, long nth, long *noticed) {
-    const tdm_weight_stream_options options = options_for(3 * MOST_FLOATS * sizeof(float), 1);
+    const tdm_weight_stream_options options = options_for(3 * MAX_FLOATS * sizeof(float), 1);
     tdm_weight_stream *weight_stream = NULL;
     tdm_fault_plant(NULL, nth, -5, false);
     tdm_status status =

@@ -62,7 +62,7 @@ static size_t random_size(world *w) {
 static void use_block(world *w, tdm_block *block) {
     const uint32_t stream = (uint32_t)test_random_int(&w->random, 1, STREAMS);
     assert_true(tdm_pool_prepare(&block, 1, stream, NULL, 0) >= 0);
-    tdm_pool_mark(&block, 1, (tdm_use){stream, ++w->sequence[stream]});
+    tdm_pool_record_use(&block, 1, (tdm_use){stream, ++w->sequence[stream]});
 }
 
 /* Adds all visible state of a pool to a hash. */

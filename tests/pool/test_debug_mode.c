@@ -35,15 +35,15 @@ static void hear(void *user, tdm_log_level level, const char *topic, const char 
 }
 
 /* The device under test, opened again in a context in debug mode. */
-typedef struct debug_rig {
+typedef struct debug_fixture {
     tdm_context *context;
     tdm_device *device;
     tdm_stream *stream;
-} debug_rig;
+} debug_fixture;
 
-static debug_rig open_rig(const test_device *device) {
+static debug_fixture open_fixture(const test_device *device) {
     const tdm_context_options options = {.struct_size = sizeof options, .debug_pool = 1};
-    debug_rig rig;
+    debug_fixture rig;
     int index;
     memset(&heard, 0, sizeof heard);
     tdm_set_log(hear, NULL);
@@ -54,14 +54,14 @@ static debug_rig open_rig(const test_device *device) {
     return rig;
 }
 
-static void close_rig(debug_rig *rig) {
+static void close_fixture(debug_fixture *rig) {
     tdm_stream_destroy(rig->stream);
     tdm_device_release(rig->device);
     tdm_context_destroy(rig->context);
     tdm_set_log(NULL, NULL);
 }
 
-static tdm_tensor *vector(const debug_rig *rig) {
+static tdm_tensor *vector(const debug_fixture *rig) {
     tdm_tensor *tensor;
     TEST_OK(tdm_tensor_create(rig->device, TDM_F32, 1, (const int64_t[]){ELEMENTS}, &tensor));
     return tensor;
@@ -76,7 +76,7 @@ static void expect_error(const char *part) {
 }
 
 DEVICE_TEST(work_inside_its_tensors_is_not_reported) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_tensor *const x = vector(&rig), *const y = vector(&rig);
     float values[ELEMENTS];
     uint64_t reports;
@@ -89,24 +89,24 @@ DEVICE_TEST(work_inside_its_tensors_is_not_reported) {
     assert_int_equal(reports, 0);
     tdm_tensor_destroy(x);
     tdm_tensor_destroy(y);
-    close_rig(&rig);
+    close_fixture(&rig);
     assert_int_equal(heard.errors, 0);
     assert_int_equal(heard.warnings, 0);
 }
 
 DEVICE_TEST(memory_that_was_never_written_reads_nan) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_tensor *const x = vector(&rig);
     float values[ELEMENTS];
     TEST_OK(tdm_tensor_read(rig.stream, x, values, sizeof values, NULL));
     for (int i = 0; i < ELEMENTS; i++)
         assert_true(values[i] != values[i]);
     tdm_tensor_destroy(x);
-    close_rig(&rig);
+    close_fixture(&rig);
 }
 
 DEVICE_TEST(the_report_of_a_kernel_names_tag_and_place) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     uint64_t reports;
     TEST_OK(tdm_memory_tag_push("victim"));
     tdm_tensor *const y = vector(&rig);
@@ -123,12 +123,12 @@ DEVICE_TEST(the_report_of_a_kernel_names_tag_and_place) {
     expect_error("the first 3 bytes after its end");
     // The check repaired the guard zone, so destroying the tensor reports nothing more.
     tdm_tensor_destroy(y);
-    close_rig(&rig);
+    close_fixture(&rig);
     assert_int_equal(heard.errors, 0);
 }
 
 DEVICE_TEST(copies_outside_a_block_are_reported) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_buffer *buffer;
     const uint32_t word = 0;
     TEST_OK(tdm_buffer_create(rig.device, 1001, &buffer));
@@ -141,12 +141,12 @@ DEVICE_TEST(copies_outside_a_block_are_reported) {
     TEST_OK(tdm_stream_synchronize(rig.stream));
     tdm_buffer_destroy(buffer);
     expect_error("the first 12 bytes before its start");
-    close_rig(&rig);
+    close_fixture(&rig);
     assert_int_equal(heard.errors, 0);
 }
 
 DEVICE_TEST(a_tensor_that_was_destroyed_is_refused) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_tensor *const x = vector(&rig), *const gone = vector(&rig);
     tdm_tensor *view;
     tdm_tensor_destroy(gone);
@@ -162,11 +162,11 @@ DEVICE_TEST(a_tensor_that_was_destroyed_is_refused) {
     tdm_tensor_destroy(gone);
     expect_error("tensor_destroy: this is a tensor that was destroyed");
     tdm_tensor_destroy(x);
-    close_rig(&rig);
+    close_fixture(&rig);
 }
 
 DEVICE_TEST(a_buffer_is_given_back_once) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_buffer *buffer;
     tdm_tensor *tensor;
     tdm_layout layout;
@@ -185,23 +185,23 @@ DEVICE_TEST(a_buffer_is_given_back_once) {
     expect_error("buffer_size: this is a buffer that was destroyed");
     TEST_REFUSED(tdm_buffer_read(rig.stream, buffer, 0, &byte, 1), TDM_BAD_ARGUMENT,
                  "buffer_read: buffer is a buffer that was destroyed");
-    close_rig(&rig);
+    close_fixture(&rig);
 }
 
 DEVICE_TEST(what_is_no_handle_is_told_apart) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_tensor *const x = vector(&rig);
     TEST_REFUSED(tdm_tensor_fill(rig.stream, 1, (tdm_tensor *)tdm_tensor_buffer(x)),
                  TDM_BAD_ARGUMENT, "is a buffer, not a tensor");
     tdm_buffer_destroy((tdm_buffer *)x);
     expect_error("buffer_destroy: this is a tensor, not a buffer");
     tdm_tensor_destroy(x);
-    close_rig(&rig);
+    close_fixture(&rig);
 }
 
 /* Optional operands are checked too, and none is read before its check. */
 DEVICE_TEST(a_product_refuses_operands_that_are_none) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_tensor *x, *gone;
     TEST_OK(tdm_tensor_create(rig.device, TDM_F32, 2, (const int64_t[]){8, 8}, &x));
     TEST_OK(tdm_tensor_create(rig.device, TDM_F32, 3, (const int64_t[]){2, 3, 5}, &gone));
@@ -221,17 +221,17 @@ DEVICE_TEST(a_product_refuses_operands_that_are_none) {
     }
     assert_int_equal(heard.errors, 0);
     tdm_tensor_destroy(x);
-    close_rig(&rig);
+    close_fixture(&rig);
 }
 
 DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
-    debug_rig rig = open_rig(device);
+    debug_fixture rig = open_fixture(device);
     tdm_buffer *buffer;
     TEST_OK(tdm_memory_tag_push("forgotten"));
     tdm_tensor *const tensor = vector(&rig);
     TEST_OK(tdm_buffer_create(rig.device, 12345, &buffer));
     TEST_OK(tdm_memory_tag_pop());
-    close_rig(&rig);
+    close_fixture(&rig);
     assert_int_equal(heard.warnings, 3);
     assert_non_null(strstr(heard.warnings_text, "a tensor of 4000 bytes"));
     assert_non_null(strstr(heard.warnings_text, "a buffer of 12345 bytes"));

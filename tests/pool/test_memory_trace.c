@@ -43,7 +43,7 @@ static tdm_block *take(const world *own, size_t bytes, uint32_t stream) {
 static void use(tdm_block *block, uint32_t stream, uint64_t sequence) {
     tdm_use dependencies[8];
     assert_int_equal(tdm_pool_prepare(&block, 1, stream, dependencies, 8), 0);
-    tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
+    tdm_pool_record_use(&block, 1, (tdm_use){stream, sequence});
 }
 
 /* ---- the sink of the trace ------------------------------------------------------------------- */

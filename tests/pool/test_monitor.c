@@ -49,7 +49,7 @@ static void remove_folder(rig *r) {
     assert_int_equal(rmdir(r->folder), 0);
 }
 
-static void open_rig(rig *r) {
+static void open_fixture(rig *r) {
     *r = (rig){0};
     make_folder(r);
     tdm_monitor_retain();
@@ -61,7 +61,7 @@ static void open_rig(rig *r) {
     assert_int_equal(tdm_memory_tag_pop(), TDM_OK);
 }
 
-static void close_rig(rig *r) {
+static void close_fixture(rig *r) {
     tdm_block_release(r->block);
     tdm_observation_close(r->observation);
     simulated_close(&r->memory);
@@ -88,7 +88,7 @@ static bool there_is(const char *path) {
 TEST(a_page_shows_the_counters) {
     rig r;
     const char *refusal;
-    open_rig(&r);
+    open_fixture(&r);
     struct stat status;
     assert_int_equal(lstat(r.file, &status), 0);
     assert_int_equal(status.st_mode, S_IFREG | 0600);
@@ -111,14 +111,14 @@ TEST(a_page_shows_the_counters) {
         free(copy);
         tdm_block_release(more);
     }
-    close_rig(&r);
+    close_fixture(&r);
     assert_false(there_is(r.file));
 }
 
 TEST(a_section_is_given_back) {
     rig r;
     const char *refusal;
-    open_rig(&r);
+    open_fixture(&r);
     tdm_statistic_words *words[TDM_MONITOR_SECTIONS];
     for (int i = 1; i < TDM_MONITOR_SECTIONS; i++) {
         words[i] = tdm_monitor_section_open("more");
@@ -138,7 +138,7 @@ TEST(a_section_is_given_back) {
     copy = read_page(&r, (uint64_t)getpid(), &refusal);
     assert_int_equal(copy->pool_count, 1);
     free(copy);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 TEST(the_last_context_removes_the_page) {
@@ -282,7 +282,7 @@ static void expect_digest(const rig *r, const char *expected) {
 
 TEST(a_page_of_another_kind_is_refused) {
     rig r;
-    open_rig(&r);
+    open_fixture(&r);
     tdm_monitor_page *const page = take_page(r.file);
     const tdm_monitor_page good = *page;
 #define WITH(change, expected)                                                                     \
@@ -310,13 +310,13 @@ TEST(a_page_of_another_kind_is_refused) {
     }
     free(page);
     put_file(r.file, &good, sizeof good);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 TEST(random_pages_do_no_harm) {
     rig r;
     test_random random = {91};
-    open_rig(&r);
+    open_fixture(&r);
     tdm_monitor_page *const good = take_page(r.file);
     unsigned char *const bytes = (unsigned char *)take_page(r.file);
     int shown = 0;
@@ -335,7 +335,7 @@ TEST(random_pages_do_no_harm) {
     put_file(r.file, good, sizeof *good);
     free(bytes);
     free(good);
-    close_rig(&r);
+    close_fixture(&r);
 }
 
 TEST(pages_of_dead_processes_are_swept) {
@@ -382,7 +382,7 @@ static void expect(const char *arguments, int exit_code, const char *output, con
 TEST(the_command_shows_pools) {
     rig r;
     char arguments[64];
-    open_rig(&r);
+    open_fixture(&r);
     expect("monitor --once", 0, "opencl/test/a device", NULL);
     expect("monitor --once", 0, "100 KiB", NULL);
     snprintf(arguments, sizeof arguments, "monitor %d --once", (int)getpid());
@@ -407,7 +407,7 @@ TEST(the_command_shows_pools) {
     assert_int_equal((int)requested->valuedouble, 100 * KIB);
     cJSON_Delete(root);
     test_program_release(&result);
-    close_rig(&r);
+    close_fixture(&r);
     setenv("TANDEM_MONITOR", "/nonexistent/folder", 1);
     expect("monitor --once", 1, NULL, "cannot read '/nonexistent/folder'");
     unsetenv("TANDEM_MONITOR");

@@ -128,7 +128,7 @@ WORLD_TEST(gone_streams_are_forgotten, 1024 * MIB) {
     for (uint32_t stream = 1; stream <= 1000; stream++) {
         w->oldest = stream > 3 ? stream - 3 : 1;
         assert_int_equal(tdm_pool_prepare(&block, 1, stream, NULL, 0), 0);
-        tdm_pool_mark(&block, 1, (tdm_use){stream, 1});
+        tdm_pool_record_use(&block, 1, (tdm_use){stream, 1});
     }
     assert_in_range(block->use_count, 3, 8);
     for (int i = 0; i < block->use_count; i++)

@@ -261,7 +261,7 @@ static long hungry_traffic(pool_world *w) {
         }
         for (uint32_t stream = 1; stream <= 1 + (uint32_t)i % 4; stream++)
             if (tdm_pool_prepare(slot, 1, stream, NULL, 0) >= 0)
-                tdm_pool_mark(slot, 1, (tdm_use){stream, (uint64_t)i + 1});
+                tdm_pool_record_use(slot, 1, (tdm_use){stream, (uint64_t)i + 1});
             else
                 refused++;
         if (i % 40 == 0)

@@ -140,7 +140,7 @@ static const char *use(model *m, slot *s, const op *o) {
     else if (count)
         wrong = "an edge was asked for twice";
     s->uses[o->stream] = ++m->sequence[o->stream];
-    tdm_pool_mark(&s->block, 1, (tdm_use){o->stream, s->uses[o->stream]});
+    tdm_pool_record_use(&s->block, 1, (tdm_use){o->stream, s->uses[o->stream]});
     return wrong;
 }
 

@@ -14,7 +14,7 @@
 #define KIB 1024
 #define BLOCKS 60
 #define THREADS 8
-#define MOST_ROUNDS 10000
+#define MAX_ROUNDS 10000
 
 static void open_has_thread_caches(pool_world *w, uint64_t budget) {
     world_open_with(w, budget, 256 * MIB, false);
@@ -84,7 +84,7 @@ TEST(threads_that_meet_get_thread_caches) {
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, work, &own), 0);
-    for (int i = 0; i < MOST_ROUNDS * test_time_factor() && thread_caches_of(pool) < 2; i++) {
+    for (int i = 0; i < MAX_ROUNDS * test_time_factor() && thread_caches_of(pool) < 2; i++) {
         pthread_mutex_lock(&pool->lock);
         nanosleep(&pause, NULL);
         pthread_mutex_unlock(&pool->lock);

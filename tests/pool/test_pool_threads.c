@@ -37,8 +37,8 @@ static void use_by_several(crowd *c, tdm_block *block, uint32_t first) {
     for (uint32_t i = 0; i < 3; i++) {
         const uint32_t stream = (first + i) % WORLD_STREAMS + 1;
         if (tdm_pool_prepare(&block, 1, stream, NULL, 0) >= 0)
-            tdm_pool_mark(&block, 1,
-                          (tdm_use){stream, atomic_fetch_add(&c->sequence[stream], 1) + 1});
+            tdm_pool_record_use(&block, 1,
+                                (tdm_use){stream, atomic_fetch_add(&c->sequence[stream], 1) + 1});
     }
 }
 

@@ -29,7 +29,7 @@ static const struct {
 
 enum {
     CODES = sizeof codes / sizeof codes[0],
-    MOST_CHANNELS = 8,
+    MAX_CHANNELS = 8,
     PIECE = 65536 /* elements that are copied to the host at once */
 };
 
@@ -95,8 +95,8 @@ static bool same_bits(float a, float b) {
 static void expect_same_for(const twins *t, int code) {
     const int64_t channels = t->desc.channels;
     const tdm_quant_symmetry symmetry = codes[code].symmetry;
-    float low[MOST_CHANNELS], high[MOST_CHANNELS], scales[MOST_CHANNELS];
-    int32_t zeros[MOST_CHANNELS];
+    float low[MAX_CHANNELS], high[MAX_CHANNELS], scales[MAX_CHANNELS];
+    int32_t zeros[MAX_CHANNELS];
     TEST_OK(tdm_observer_bounds(t->observer, codes[code].dtype, symmetry == TDM_QUANT_SYMMETRIC,
                                 low, high, channels));
     TEST_OK(tdm_observer_parameters(t->observer, codes[code].dtype, symmetry == TDM_QUANT_SYMMETRIC,

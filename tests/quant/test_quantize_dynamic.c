@@ -316,8 +316,8 @@ static void peaks_of(const test_device *device, const tdm_variant *variant) {
 }
 
 TEST(the_largest_number_is_anywhere) {
-    test_each_row(TDM_OP_QUANTIZE_DYNAMIC, NULL, peaks_of);
-    test_each_row(TDM_OP_QUANTIZE_RANGE, NULL, peaks_of);
+    test_each_variant(TDM_OP_QUANTIZE_DYNAMIC, NULL, peaks_of);
+    test_each_variant(TDM_OP_QUANTIZE_RANGE, NULL, peaks_of);
 }
 
 /* Empty blocks still have parameters: those of a block of zeros. */

@@ -114,7 +114,7 @@ static bool takes_divisions(const tdm_variant *row) {
 }
 
 TEST(every_division_of_integers_is_right) {
-    test_each_row(TDM_OP_GEMM_INT, takes_divisions, run_divisions);
+    test_each_variant(TDM_OP_GEMM_INT, takes_divisions, run_divisions);
 }
 
 /* ---- quantized weights ----------------------------------------------------------------------- */

@@ -15,7 +15,7 @@
 enum {
     MAX_WORDS = 64,
     MAX_ARGUMENTS_TEXT = 4096,
-    MOST_TIME_FACTOR = 1000
+    MAX_TIME_FACTOR = 1000
 };
 
 static void become(const char *program, char *words, const char *const *variables, int output,
@@ -39,7 +39,7 @@ static void become(const char *program, char *words, const char *const *variable
 int test_time_factor(void) {
     const char *const text = getenv("TANDEM_TEST_TIME_FACTOR");
     const long factor = text != NULL ? strtol(text, NULL, 10) : 1;
-    return factor < 1 ? 1 : factor > MOST_TIME_FACTOR ? MOST_TIME_FACTOR : (int)factor;
+    return factor < 1 ? 1 : factor > MAX_TIME_FACTOR ? MAX_TIME_FACTOR : (int)factor;
 }
 
 /* Returns the exit code; -1 after a signal or a timeout. */

@@ -169,14 +169,14 @@ DEVICE_TEST(given_parameters_divide_the_launch) {
         desc.variant = variant;
         TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
         assert_string_equal(tdm_gemm_plan_variant(plan), row->name);
-        assert_int_equal(plan->division.row_items, 3);
-        assert_int_equal(plan->division.column_items, 2);
-        assert_true(plan->division.packs_inside);
+        assert_int_equal(plan->partition.row_items, 3);
+        assert_int_equal(plan->partition.column_items, 2);
+        assert_true(plan->partition.packs_inside);
         tdm_gemm_plan_destroy(plan);
         snprintf(variant, sizeof variant, "%s:row_items=4096,pack_b=1", row->name);
         TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
-        assert_int_equal(plan->division.row_items, 5);
-        assert_false(plan->division.packs_inside);
+        assert_int_equal(plan->partition.row_items, 5);
+        assert_false(plan->partition.packs_inside);
         tdm_gemm_plan_destroy(plan);
     }
 }
@@ -212,8 +212,8 @@ DEVICE_TEST(parameters_go_with_the_size) {
         assert_string_equal(tdm_gemm_plan_variant(plan), row->name);
         assert_int_equal(strncmp(tdm_gemm_plan_tuning(plan), with, strlen(with)) == 0, is_near);
         if (is_near) {
-            assert_int_equal(plan->division.row_items, 3);
-            assert_int_equal(plan->division.column_items, 1);
+            assert_int_equal(plan->partition.row_items, 3);
+            assert_int_equal(plan->partition.column_items, 1);
         }
         tdm_gemm_plan_destroy(plan);
     }
@@ -321,7 +321,7 @@ static bool takes_all(const tdm_variant *row, const char *parameters) {
     return true;
 }
 
-static void run_divisions(const test_device *device, const tdm_variant *row) {
+static void run_partitions(const test_device *device, const tdm_variant *row) {
     static const char *const parameters[] = {"row_items=1,col_items=1,pack_b=1",
                                              "row_items=1,col_items=1,pack_b=2",
                                              "row_items=3,col_items=1,pack_b=2",
@@ -340,12 +340,12 @@ static void run_divisions(const test_device *device, const tdm_variant *row) {
 }
 
 /* Work partitions that no cost estimate would choose must give correct results too. */
-TEST(every_division_is_right) {
+TEST(every_partition_is_right) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++)
             if (tdm_variants[i].op == TDM_OP_GEMM &&
                 test_can_run(test_device_at(d), &tdm_variants[i]))
-                run_divisions(test_device_at(d), &tdm_variants[i]);
+                run_partitions(test_device_at(d), &tdm_variants[i]);
 }
 
 TEST_MAIN(test_devices_setup, test_devices_teardown)

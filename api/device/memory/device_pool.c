@@ -61,8 +61,8 @@ static void note_stream_completed(tdm_device *device, uint32_t id, uint64_t sequ
     pthread_mutex_unlock(&device->streams_lock);
 }
 
-tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark) {
-    *mark = NULL;
+tdm_status tdm_device_fence(tdm_device *device, tdm_use use, tdm_fence **fence) {
+    *fence = NULL;
     pthread_mutex_lock(&device->streams_lock);
     tdm_stream *const stream = find_stream(device, use.stream);
     const bool passed = !stream || atomic_load(&stream->completed) >= use.sequence;
@@ -72,7 +72,7 @@ tdm_status tdm_device_mark(tdm_device *device, tdm_use use, tdm_mark **mark) {
     if (passed)
         return TDM_OK;
     pthread_mutex_lock(&stream->lock);
-    const tdm_status status = tdm_stream_mark_locked(stream, use.sequence, mark);
+    const tdm_status status = tdm_stream_fence_locked(stream, use.sequence, fence);
     pthread_mutex_unlock(&stream->lock);
     tdm_stream_release(stream);
     return status;
@@ -93,17 +93,17 @@ static void wait_for_stream(tdm_device *device, uint32_t id) {
 }
 
 void tdm_device_wait_use(tdm_device *device, tdm_use use) {
-    tdm_mark *mark;
-    if (tdm_device_mark(device, use, &mark) != TDM_OK) {
+    tdm_fence *fence;
+    if (tdm_device_fence(device, use, &fence) != TDM_OK) {
         wait_for_stream(device, use.stream);
         return;
     }
-    if (!mark)
+    if (!fence)
         return;
-    if (device->api->event_wait(mark->native) != TDM_OK)
+    if (device->api->event_wait(fence->native) != TDM_OK)
         wait_for_stream(device, use.stream);
-    note_stream_completed(device, use.stream, mark->sequence);
-    tdm_mark_release(mark);
+    note_stream_completed(device, use.stream, fence->sequence);
+    tdm_fence_release(fence);
 }
 
 void tdm_device_wait_former_uses(tdm_device *device, tdm_block *block) {
@@ -129,16 +129,16 @@ static uint64_t clock_ns(void) {
 static bool use_wait_briefly(void *user, tdm_use use, uint64_t patience_ns) {
     tdm_device *const device = user;
     const uint64_t end = clock_ns() + patience_ns;
-    tdm_mark *mark;
-    if (tdm_device_mark(device, use, &mark) != TDM_OK)
+    tdm_fence *fence;
+    if (tdm_device_fence(device, use, &fence) != TDM_OK)
         return false;
-    bool done = !mark;
-    while (!done && device->api->event_query(mark->native, &done) == TDM_OK && !done &&
+    bool done = !fence;
+    while (!done && device->api->event_query(fence->native, &done) == TDM_OK && !done &&
            clock_ns() < end)
         nanosleep(&(struct timespec){.tv_nsec = QUERY_PAUSE_NS}, NULL);
-    if (mark && done)
-        note_stream_completed(device, use.stream, mark->sequence);
-    tdm_mark_release(mark);
+    if (fence && done)
+        note_stream_completed(device, use.stream, fence->sequence);
+    tdm_fence_release(fence);
     return done;
 }
 
@@ -151,12 +151,12 @@ static void poll_stream(tdm_stream *stream) {
     if (pthread_mutex_trylock(&stream->lock) != 0)
         return;
     const uint64_t known = atomic_load(&stream->completed);
-    tdm_mark *mark = NULL;
+    tdm_fence *fence = NULL;
     bool done = false;
-    if (known < stream->sequence && tdm_stream_mark_locked(stream, known + 1, &mark) == TDM_OK &&
-        mark && stream->device->api->event_query(mark->native, &done) == TDM_OK && done)
-        note_completed(stream, mark->sequence);
-    tdm_mark_release(mark);
+    if (known < stream->sequence && tdm_stream_fence_locked(stream, known + 1, &fence) == TDM_OK &&
+        fence && stream->device->api->event_query(fence->native, &done) == TDM_OK && done)
+        note_completed(stream, fence->sequence);
+    tdm_fence_release(fence);
     pthread_mutex_unlock(&stream->lock);
 }
 

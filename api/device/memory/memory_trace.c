@@ -26,7 +26,7 @@
 #define LARGEST_EVENTS (1 << 26)
 #define WRITE_EVERY_MS 100
 /* Largest number of file names tried for a trace requested by the environment. */
-#define MOST_NUMBERS 100
+#define MAX_NUMBERS 100
 /* Number of events after which their room in the ring is free again. */
 #define EVENTS_AT_ONCE 4096
 
@@ -414,7 +414,7 @@ tdm_memory_trace *tdm_memory_trace_open_named(tdm_device *device) {
     tdm_status status = TDM_BAD_STATE;
     if (!device->context->memory_trace)
         return NULL;
-    for (int tries = 0; status == TDM_BAD_STATE && tries < MOST_NUMBERS; tries++) {
+    for (int tries = 0; status == TDM_BAD_STATE && tries < MAX_NUMBERS; tries++) {
         const int number = atomic_fetch_add(&opened, 1) + 1;
         status = numbered_path(device->context->memory_trace, number, path, sizeof path)
                      ? tdm_pool_trace_start(device->pool, &options, device->info.selector, &trace)

@@ -28,7 +28,7 @@
 #include "backend_opencl/drivers/helper/driver_answer.h"
 
 /* More platforms than any machine has. */
-#define MOST_PLATFORMS 64
+#define MAX_PLATFORMS 64
 
 static bool look_up(void *library, const char *name, void *target) {
     void *const found = dlsym(library, name);
@@ -43,11 +43,11 @@ static void list_platforms(void *library) {
     if (!look_up(library, "clGetPlatformIDs", &get_platforms) ||
         !look_up(library, "clGetDeviceIDs", &get_devices))
         return;
-    cl_platform_id platforms[MOST_PLATFORMS];
+    cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint count = 0;
-    if (get_platforms(MOST_PLATFORMS, platforms, &count) != CL_SUCCESS)
+    if (get_platforms(MAX_PLATFORMS, platforms, &count) != CL_SUCCESS)
         return;
-    for (cl_uint i = 0; i < count && i < MOST_PLATFORMS; i++) {
+    for (cl_uint i = 0; i < count && i < MAX_PLATFORMS; i++) {
         cl_uint devices = 0;
         (void)get_devices(platforms[i], CL_DEVICE_TYPE_ALL, 0, NULL, &devices);
     }

@@ -27,7 +27,7 @@ static int count_in_text(const test_device *device, const tdm_variant *row,
                          const tdm_variant *end) {
     int number = 0;
     for (const tdm_variant *other = tdm_variants; other < end; other++)
-        number += other->op == row->op && strcmp(other->text, row->text) == 0 &&
+        number += other->op == row->op && strcmp(other->source, row->source) == 0 &&
                   (!test_is_small() || is_portable(other) == is_portable(row)) &&
                   test_can_run(device, other);
     return number;
@@ -78,8 +78,8 @@ void test_every_variant(tdm_op op, int factors, const int levels[], variant_case
     test_require_all_variants(op);
 }
 
-void test_sample_of_row(const test_device *device, const tdm_variant *variant, int factors,
-                        const int levels[], uint64_t seed, variant_trial *run) {
+void test_sample_of_variant(const test_device *device, const tdm_variant *variant, int factors,
+                            const int levels[], uint64_t seed, variant_trial *run) {
     static pairwise sample;
     int level[PAIRWISE_MAX_FACTORS];
     const int number = number_in_text(device, variant);
@@ -95,7 +95,7 @@ void test_sample_of_row(const test_device *device, const tdm_variant *variant, i
     }
 }
 
-void test_each_row(tdm_op op, variant_choice *takes, variant_body *body) {
+void test_each_variant(tdm_op op, variant_choice *takes, variant_body *body) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++) {
             const tdm_variant *const row = &tdm_variants[i];
@@ -104,7 +104,7 @@ void test_each_row(tdm_op op, variant_choice *takes, variant_body *body) {
         }
 }
 
-void test_case_of_each_row(tdm_op op, const char *name, variant_body *body) {
+void test_case_of_each_variant(tdm_op op, const char *name, variant_body *body) {
     for (int d = 0; d < test_device_count(); d++)
         for (int i = 0; i < tdm_variant_count; i++) {
             const test_device *const device = test_device_at(d);

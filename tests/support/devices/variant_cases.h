@@ -23,8 +23,8 @@ void test_every_variant(tdm_op op, int factors, const int levels[], variant_case
  */
 typedef void variant_trial(const test_device *device, const tdm_variant *variant, const int level[],
                            uint64_t seed);
-void test_sample_of_row(const test_device *device, const tdm_variant *variant, int factors,
-                        const int levels[], uint64_t seed, variant_trial *run);
+void test_sample_of_variant(const test_device *device, const tdm_variant *variant, int factors,
+                            const int levels[], uint64_t seed, variant_trial *run);
 
 /*
  * Calls `body` for each variant of the op that a device can run, on each device. If `takes` is not
@@ -32,9 +32,9 @@ void test_sample_of_row(const test_device *device, const tdm_variant *variant, i
  */
 typedef bool variant_choice(const tdm_variant *row);
 typedef void variant_body(const test_device *device, const tdm_variant *row);
-void test_each_row(tdm_op op, variant_choice *takes, variant_body *body);
+void test_each_variant(tdm_op op, variant_choice *takes, variant_body *body);
 /* Runs a case of that name for each of these variants. All of them must be executed. */
-void test_case_of_each_row(tdm_op op, const char *name, variant_body *body);
+void test_case_of_each_variant(tdm_op op, const char *name, variant_body *body);
 
 /*
  * Calls test_case_begin for a forced variant, or NULL. Parameters after the variant's name are put

@@ -147,7 +147,7 @@ int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *dep
     tdm_use found[8];
     const int count = tdm_pool_prepare(&block, 1, stream, dependencies ? dependencies : found, 8);
     assert_true(count >= 0);
-    tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
+    tdm_pool_record_use(&block, 1, (tdm_use){stream, sequence});
     return count;
 }
 

@@ -85,5 +85,5 @@ simulated_native *simulated_native_of(const tdm_block *block) {
 void simulated_use(tdm_block *block, uint32_t stream, uint64_t sequence) {
     tdm_use dependencies[8];
     assert_true(tdm_pool_prepare(&block, 1, stream, dependencies, 8) >= 0);
-    tdm_pool_mark(&block, 1, (tdm_use){stream, sequence});
+    tdm_pool_record_use(&block, 1, (tdm_use){stream, sequence});
 }
