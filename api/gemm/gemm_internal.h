@@ -242,8 +242,8 @@ const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
  * predicted time is not considered. */
 const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_variant *row,
                                     char reason[TDM_REASON_TEXT]);
-/* True if the problem can use a variant whose time can be predicted (tdm_gemm_has_wave_model). Most of
- * these are tensor-core variants. */
+/* True if the problem can use a variant whose time can be predicted (tdm_gemm_has_wave_model). Most
+ * of these are tensor-core variants. */
 bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *device);
 /* True if integer kernels can compute the GEMM_WEIGHTS problem. Its rows of A are quantized, and B
  * is s8 with one scale per column. K must be so short that sums do not overflow with any zero

@@ -86,7 +86,7 @@ void report_case_text(const results_row *row, char *text, size_t size) {
 void report_note_text(const results_row *row, double share, char *text, size_t size) {
     text[0] = '\0';
     if (share > 1)
-        text_append(text, size, ", ", "%s", "above the datasheet's peak");
+        text_append(text, size, ", ", "%s", "above the datasheet peak");
     if (results_row_is_noisy(row))
         text_append(text, size, ", ", "%s", "noisy");
     if (row->note != NULL && strstr(row->note, "noisy") == NULL)

@@ -61,7 +61,7 @@ TEST(test_odd_answers) {
         {"FAKE_DEVICE_CODE", "-2", "clGetDeviceIDs: CL_DEVICE_NOT_AVAILABLE"},
         {"FAKE_DEVICE_COUNT", "0", "has no devices"},
         {"FAKE_DEVICE_COUNT", "2000000000", "2000000000 devices"},
-        {"FAKE_DEVICE_VERSION", "OpenCL 1.0 older", "it has \"OpenCL 1.0 older\""},
+        {"FAKE_DEVICE_VERSION", "OpenCL 1.0 older", "it supports \"OpenCL 1.0 older\""},
         {"FAKE_DEVICE_VERSION", "", "OpenCL 1.2 is needed"},
         {"FAKE_TYPE", "16", "custom device"},
         {"FAKE_AVAILABLE", "0", "not available"},

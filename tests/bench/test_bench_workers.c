@@ -177,7 +177,8 @@ TEST(time_that_is_over_ends_a_case_and_begins_none) {
     assert_int_equal(contenders[0].series.count, 1); /* one turn */
     assert_int_equal(contenders[1].status, RESULT_SKIPPED);
     assert_non_null(strstr(contenders[1].reason.text, "prepare: no answer within"));
-    assert_string_equal(contenders[2].reason.text, "the suite's time is over, it was not begun");
+    assert_string_equal(contenders[2].reason.text,
+                        "the suite's time is over, the case was not started");
     for (int i = 1; i < 3; i++)
         assert_int_equal(
             strncmp(contenders[i].reason.text, bench_time_is_over, strlen(bench_time_is_over)), 0);

@@ -126,7 +126,7 @@ TEST(misuse_is_refused_with_a_sentence) {
         {"bench gemm --set bert --m 1,x", "--m does not take '1,x': give numbers of rows"},
         {"bench gemm --m 4 --shapes 8x8x8", "--m needs the shapes of --set"},
         {"bench gemm --m 4", "--m needs the shapes of --set"},
-        {"choices --device MI300X", "there are A100-40 SXM, A100-80 SXM, H100 SXM"},
+        {"choices --device MI300X", "choose one of A100-40 SXM, A100-80 SXM, H100 SXM"},
         {"choices --shapes 8x8", "--shapes does not take '8x8'"},
         {"choices --set bert --shapes 8x8x8", "give --set or --shapes, not both"},
         {"bench gemm --roof disk", "compute|memory|none"},

@@ -242,7 +242,7 @@ TEST(shares_of_the_datasheet) {
     const cJSON *const second = cJSON_GetArrayItem(cells, 1);
     assert_true(fabs(cJSON_GetObjectItem(first, "of_sheet")->valuedouble - 0.992) < 0.01);
     assert_string_equal(cJSON_GetStringValue(cJSON_GetObjectItem(second, "note")),
-                        "above the datasheet's peak");
+                        "above the datasheet peak");
     cJSON_Delete(root);
     test_program_result result = run("", 0);
     assert_non_null(strstr(result.output, "GDDR6X"));
