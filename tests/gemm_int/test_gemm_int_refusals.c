@@ -303,22 +303,22 @@ DEVICE_TEST(parameters_arranged_otherwise_than_planned_are_refused) {
         refuse_arrangement(&t, i, &none,
                            "no quantization parameters but the plan was made for some");
         gemm_int_arrange(&other, layouts[i], i == 0, i == 0 ? 0 : i == 1 ? 2 : 1, TDM_S32);
-        refuse_arrangement(
-            &t, i, &other,
-            "parameters of another layout but the plan was made for the layout in its description");
+        refuse_arrangement(&t, i, &other,
+                           "quantization parameters of another layout but the plan was made for "
+                           "the layout in its description");
         other = *planned[i];
         other.zero_point = (tdm_layout){0};
-        refuse_arrangement(&t, i, &other, "parameters of another layout");
+        refuse_arrangement(&t, i, &other, "quantization parameters of another layout");
         other = *planned[i];
         other.zero_point.dtype = TDM_U8;
-        refuse_arrangement(&t, i, &other, "parameters of another layout");
+        refuse_arrangement(&t, i, &other, "quantization parameters of another layout");
         other = *planned[i];
         other.scale.dtype = i == 1 ? TDM_BF16 : TDM_F16;
-        refuse_arrangement(&t, i, &other, "parameters of another layout");
+        refuse_arrangement(&t, i, &other, "quantization parameters of another layout");
     }
     other = desc.b_quant; // other strides
     other.scale.strides[1] = 2;
-    refuse_arrangement(&t, 1, &other, "parameters of another layout");
+    refuse_arrangement(&t, 1, &other, "quantization parameters of another layout");
     test_array_expect_unchanged(&t.d.data);
     gemm_int_table_run(&t);
     gemm_int_table_clear(&t);

@@ -424,7 +424,7 @@ DEVICE_TEST(copy_misuse_is_refused) {
     TEST_REFUSED(tdm_tensor_copy(s, wide.tensor, x.tensor), TDM_BAD_DTYPE, "copy: source is s32");
     TEST_REFUSED(tdm_tensor_copy(s, x.tensor, shifted), TDM_BAD_ARGUMENT, "target overlaps source");
     TEST_REFUSED(tdm_tensor_copy(s, x.tensor, repeated), TDM_BAD_ARGUMENT,
-                 "overlap with these host_strides");
+                 "elements of the output target overlap in memory");
     TEST_REFUSED(tdm_tensor_copy(s, x.tensor, NULL), TDM_BAD_ARGUMENT, "copy: target is NULL");
     TEST_REFUSED(tdm_tensor_copy(s, NULL, x.tensor), TDM_BAD_ARGUMENT, "copy: source is NULL");
     TEST_REFUSED(tdm_tensor_copy(NULL, y.tensor, x.tensor), TDM_BAD_ARGUMENT, "stream is NULL");

@@ -437,7 +437,7 @@ DEVICE_TEST(a_long_k_is_refused_with_its_numbers) {
     desc.whole_k = 1;
     desc.rates = outofcore_trial_rates;
     TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_OVER_BUDGET,
-                 "3000 of K");
+                 "all of K = 3000");
     desc.budget_bytes = outofcore_least_budget(device, desc);
     assert_true(desc.budget_bytes > 4096);
     TEST_OK(tdm_outofcore_plan_create(device->device, &desc, &plan));

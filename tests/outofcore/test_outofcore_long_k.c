@@ -311,7 +311,7 @@ DEVICE_TEST(dynamic_quantization_keeps_k_whole) {
     desc.rates = outofcore_trial_rates;
     desc.budget_bytes = 8192;
     TEST_REFUSED(tdm_outofcore_plan_create(device->device, &desc, &plan), TDM_OVER_BUDGET,
-                 "all 4096 of K");
+                 "all of K = 4096");
 }
 
 /*

@@ -341,7 +341,8 @@ DEVICE_TEST(calls_that_are_refused) {
     refuse_results(t.observer);
     TEST_REFUSED(tdm_observer_merge(NULL, t.observer), TDM_BAD_ARGUMENT, "observer is NULL");
     TEST_REFUSED(tdm_observer_merge(t.observer, NULL), TDM_BAD_ARGUMENT, "from is NULL");
-    TEST_REFUSED(tdm_observer_merge(t.observer, t.observer), TDM_BAD_ARGUMENT, "itself");
+    TEST_REFUSED(tdm_observer_merge(t.observer, t.observer), TDM_BAD_ARGUMENT,
+                 "from and observer are the same");
     TEST_REFUSED(tdm_observer_merge(t.observer, other.observer), TDM_BAD_ARGUMENT, "2 channels");
     expect_same(&t, 1); /* still nothing seen */
     twins_destroy(&t);
