@@ -70,13 +70,13 @@ char *tdm_user_path(const char *own, const char *xdg, const char *folder, const 
 int tdm_fault(const char *call);
 
 /*
- * True if the planted failure is permanent, which models a lost device. The pending work of a lost
- * device is over: a call that waits is still made, and fails when it returns. A failure that occurs
- * once replaces the wait.
+ * True if the planted failure is permanent, which models a lost device. A driver function that
+ * waits is then still called before the failure is returned, so that no work is left. A failure
+ * that occurs once replaces the call.
  */
 bool tdm_fault_lasts(void);
 
-/* List of notes, zero-initialised. A note for which there is no memory is lost, which does no harm.
+/* A list of notes, which starts zero-initialised. A note is dropped if there is no memory for it.
  * tdm_notes_at returns NULL after the last note. Not thread-safe. */
 typedef struct tdm_notes {
     char **texts;
@@ -112,12 +112,12 @@ typedef enum tdm_arg_kind {
 
 /*
  * A tensor of three dimensions for copies by tensor maps. The innermost dimension is first and
- * contiguous. A box fills box[0] · element size = 128 bytes along the innermost dimension. Boxes
- * are swizzled over these bytes in local memory.
+ * contiguous. One copy moves a box, whose extents are in `tensor_map`. A box has 128 bytes along
+ * the innermost dimension and is swizzled over these bytes in local memory.
  */
 typedef struct tdm_bk_tensor_map {
     tdm_dtype dtype;        /* f16, bf16, s8 or u8 */
-    uint32_t tensor_map[3]; /* elements, 1 … 256 */
+    uint32_t tensor_map[3]; /* extents of a box in elements, 1 … 256 */
     uint64_t sizes[3];      /* elements, 1 … 2^32 */
     uint64_t strides[2];    /* bytes per row, bytes per matrix: multiples of 16 */
 } tdm_bk_tensor_map;
@@ -209,10 +209,8 @@ typedef enum tdm_native_kind {
 typedef struct tdm_backend {
     const char *name; /* "opencl": first part of selectors, and of TANDEM_<NAME>_LIBRARY */
 
-    /*
-     * Loads the driver and lists its devices. On failure the detail says why the backend is
-     * missing, and a note reports it. Broken platforms and devices are skipped, each with a note.
-     */
+    /* Loads the driver and lists its devices. On failure the detail gives the reason, which the
+     * context keeps as a note. Broken platforms and devices are skipped, each with a note. */
     tdm_status (*open)(tdm_bk_instance **instance);
     void (*close)(tdm_bk_instance *instance);
     int (*device_count)(const tdm_bk_instance *instance);
@@ -255,9 +253,9 @@ typedef struct tdm_backend {
 
     /*
      * Events. event_record also flushes. event_elapsed gives the time between two events by the
-     * device's clock. Both were recorded with `timed` and are done. It needs TDM_CAP_PROFILING.
-     * event_query, event_wait, event_elapsed and event_destroy may run concurrently with calls on
-     * the stream.
+     * device's clock. It needs TDM_CAP_PROFILING. Both events were recorded with `timed` and are
+     * done. event_query, event_wait, event_elapsed and event_destroy may run concurrently with
+     * calls on the stream.
      */
     tdm_status (*event_record)(tdm_bk_stream *stream, bool timed, tdm_bk_event **event);
     void (*event_destroy)(tdm_bk_event *event);
@@ -294,10 +292,10 @@ typedef struct tdm_backend {
     tdm_status (*launch)(tdm_bk_stream *stream, const char *operation, tdm_bk_kernel *kernel,
                          const tdm_launch *launch);
     /*
-     * Runs `function(user)` in stream order on a thread of the driver. The function calls nothing
-     * in the library that reaches the driver, and waits for none of its work. An accepted task runs
-     * exactly once, even if earlier work failed. If the device is lost, it runs inside stream_wait
-     * or stream_destroy. Optional: only with TDM_CAP_HOST_TASK.
+     * Runs `function(user)` in stream order on a thread of the driver or the backend. The function
+     * calls nothing in the library that reaches the driver, and does not wait for the driver's
+     * work. An accepted task runs exactly once, even if earlier work failed. If the device is lost,
+     * it runs inside stream_wait or stream_destroy. Optional: only with TDM_CAP_HOST_TASK.
      */
     tdm_status (*host_task)(tdm_bk_stream *stream, const char *operation,
                             void (*function)(void *user), void *user);
@@ -328,8 +326,8 @@ typedef struct tdm_backend {
     void (*kernel_release)(tdm_bk_kernel *kernel);
     tdm_status (*kernel_limits)(tdm_bk_kernel *kernel, tdm_kernel_limits *limits);
     /*
-     * *groups = number of work-groups that a compute unit holds at once; 0: it takes none. A group
-     * has group_items work-items, and local_bytes of local memory beyond what the kernel source
+     * *groups = number of work-groups that a compute unit holds at once; 0: none fits. A group has
+     * group_items work-items, and local_bytes of local memory beyond what the kernel source
      * declares. Optional.
      */
     tdm_status (*kernel_occupancy)(tdm_bk_kernel *kernel, uint32_t group_items,
@@ -337,7 +335,7 @@ typedef struct tdm_backend {
 
     /*
      * *clusters = number of clusters of `cluster` such groups along x that the device holds at
-     * once; 0: it takes none. TDM_UNSUPPORTED: the driver does not report it. Optional: only with
+     * once; 0: none fits. TDM_UNSUPPORTED: the driver does not report it. Optional: only with
      * clusters.
      */
     tdm_status (*kernel_clusters)(tdm_bk_kernel *kernel, uint32_t cluster, uint32_t group_items,

@@ -51,7 +51,7 @@ static inline int64_t tdm_ceil_div(int64_t a, int64_t b) {
  */
 const void *tdm_struct_read(const char *operation, const char *name, const void *given,
                             size_t known, void *room);
-/* Refuses an output struct whose struct_size no version can have (TDM_BAD_ARGUMENT). */
+/* Fails with TDM_BAD_ARGUMENT if no version of the output struct can have its struct_size. */
 tdm_status tdm_struct_check_output(const char *operation, const char *name, const void *target,
                                    size_t known);
 /* Fills an output struct with as much of `made` as it can hold, and zeros after that. */

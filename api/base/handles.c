@@ -133,8 +133,8 @@ bool tdm_handle_forget(const void *handle) {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-/* Writes the handle's fault, as words after "is", or "" if it is valid. With `given_back`, a valid
- * handle's own reference is then marked as released. */
+/* Writes the handle's fault, as words after "is", or "" if it is valid. With `given_back`, the
+ * caller's reference to a valid handle is then marked as released. */
 static void find_fault(tdm_handle_kind kind, const void *handle, bool given_back, char *text,
                        size_t text_bytes) {
     const char *const name = kind_names[kind];

@@ -29,12 +29,12 @@ static inline bool tdm_handles_on(void) {
     return atomic_load_explicit(&tdm_handles_watched, memory_order_relaxed) != 0;
 }
 
-/* A context begins (+1) or ends (-1). While a context without debug mode exists, unknown handles
- * are legal, because they may belong to it. */
+/* Counts a context that begins (+1) or ends (-1). While a context without debug mode exists,
+ * unknown handles are legal, because they may belong to it. */
 void tdm_handles_context(int change, bool debug);
 
-/* +1, then -1: between these calls the calling thread uses internal tensors, which are not
- * listed. */
+/* Call it with +1, later with -1. Between these calls the thread uses internal tensors, which are
+ * not listed. */
 void tdm_handles_own(int change);
 
 /* ---- registration ---------------------------------------------------------------------------- */
@@ -62,7 +62,7 @@ static inline tdm_status tdm_handle_check(tdm_handle_kind kind, const void *hand
                                       : TDM_OK;
 }
 
-/* True if the handle is neither NULL nor destroyed. For functions without a status. */
+/* True if the handle is not NULL and, in debug mode, valid. Functions without a status use it. */
 static inline bool tdm_handle_alive(tdm_handle_kind kind, const void *handle,
                                     const char *function) {
     return handle && (!tdm_handles_on() || tdm_handle_usable(kind, handle, function));
@@ -80,7 +80,7 @@ void tdm_site_leave(const void *outer);
 const void *tdm_site_current(void);
 #define TDM_SITE_ENTER() tdm_site_enter(__builtin_return_address(0))
 
-/* Writes "program(function+0x12) [0x...]" into text; returns text. */
+/* Writes "program(function+0x12)" into text; returns text. */
 const char *tdm_site_text(const void *site, char text[TDM_SITE_TEXT]);
 
 #endif

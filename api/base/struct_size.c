@@ -4,8 +4,8 @@
 
 #include "api/base/base.h"
 
-/* No version will add more than this to a struct. A larger size is an error, and that many bytes
- * are not read. */
+/* No version will add more bytes than this to a struct. A larger size is an error, and the struct
+ * is not read. */
 #define MAX_GROWTH 4096
 
 static size_t size_of(const void *given) {

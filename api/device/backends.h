@@ -1,4 +1,4 @@
-/* The built-in backends, one row each. This is the only place of the core that lists them. */
+/* The table of built-in backends, one row each. context.c defines it. */
 #ifndef TANDEM_API_DEVICE_BACKENDS_H
 #define TANDEM_API_DEVICE_BACKENDS_H
 

@@ -4,7 +4,7 @@
 #include "api/device/device_internal.h"
 #include "api/device/memory/memory_pool.h"
 
-/* Allocates from a private pool; NULL: the device's own pool. */
+/* Creates a buffer in a private pool, or in the device's own pool if `pool` is NULL. */
 static tdm_status create(tdm_device *device, tdm_memory_pool *pool, uint32_t stream, size_t bytes,
                          tdm_buffer **buffer) {
     tdm_buffer *const created = tdm_host_calloc(1, sizeof *created);

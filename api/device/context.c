@@ -93,10 +93,12 @@ static tdm_status add_device(tdm_context *context, int backend, int index) {
     return TDM_OK;
 }
 
-/* Process that opened the drivers of each row; 0: none. A child of fork inherits them open. */
+/* The process that opened the drivers of each row; 0: none. After a fork the child has them open
+ * too. */
 static atomic_long openers[sizeof tdm_backend_rows / sizeof tdm_backend_rows[0]];
 
-/* Threads and locks of drivers do not survive a fork. The child's work might never end. */
+/* Fails because the threads and locks of drivers do not survive a fork. The child's work might
+ * never end. */
 static tdm_status refuse_fork(const char *backend, long opener) {
     return tdm_fail(TDM_BAD_STATE,
                     "context_create: process %ld is a fork of process %ld, which had already "
@@ -147,13 +149,13 @@ static void context_free(tdm_context *context) {
     tdm_host_context_count(-1);
 }
 
-/* True if the comma-separated words of TANDEM_POOL have this one. */
+/* True if TANDEM_POOL, a comma-separated list, contains this word. */
 static bool pool_mode(const char *mode) {
     const char *const pool = tdm_environment("TANDEM_POOL", false);
     return pool && list_has(pool, mode);
 }
 
-/* Copies the path, because the environment may change. A context without host memory for it records
+/* Copies the path, because the environment may change. If host memory is short, the context records
  * no trace. */
 static char *memory_trace_wanted(void) {
     const char *const path = tdm_environment("TANDEM_MEMORY_TRACE", true);

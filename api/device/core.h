@@ -2,9 +2,9 @@
  * The objects behind contexts, devices, streams, events, buffers and kernels, and the functions
  * that enqueue work. Nothing here is public.
  *
- * Lock order: context, device, pool, stream. Leaf locks (the pool's use lists, the device's stream
- * list) are taken last, and no other lock is taken under them. Opening a device is the only
- * blocking driver call under the context's lock.
+ * Lock order: context, device, pool, stream. Leaf locks are taken last: the pool's use lists, then
+ * the device's stream list. Under the latter a stream's lock is only tried. Opening and closing a
+ * device are the only blocking driver calls under the context's lock.
  */
 #ifndef TANDEM_API_DEVICE_CORE_H
 #define TANDEM_API_DEVICE_CORE_H
@@ -161,13 +161,11 @@ tdm_status tdm_buffer_create_for(tdm_device *device, uint32_t stream, size_t byt
                                  tdm_buffer **buffer);
 uint32_t tdm_recent_stream(const tdm_device *device);
 
-/* Waits for the stream even while it records. Calls that lent host memory to the driver use it. */
+/* Waits for the stream, even while it records. Calls that gave host memory to the driver use it. */
 tdm_status tdm_stream_wait_always(tdm_stream *stream);
 
-/*
- * Waits for the stream after the failure of a call that lent host memory to the driver. Nothing may
- * touch that memory after the return. It keeps the status and its detail.
- */
+/* Waits for the stream after the failure of a call that gave host memory to the driver. Nothing may
+ * touch that memory after the call returns. Returns `status` and keeps its detail. */
 tdm_status tdm_fail_after_wait(tdm_stream *stream, tdm_status status);
 
 /* Internal references to a buffer. tdm_buffer_destroy drops the caller's own reference. */
@@ -225,8 +223,8 @@ const char *tdm_forced_variant(tdm_op op);
 
 /*
  * Number of elements per work-item that every kernel source can process within 65535 loop
- * iterations. A device without TDM_CAP_UNLIMITED_LOOPS allows a work-item no more iterations. More
- * elements per work-item are refused there, because the results would be wrong without any error.
+ * iterations. A device without TDM_CAP_UNLIMITED_LOOPS ends longer loops early. More elements per
+ * work-item are refused there, because the results would be wrong without any error.
  */
 #define TDM_SHORT_LOOP_ELEMENTS 131072
 const char *tdm_refuse_long_loop(const tdm_device *device, int64_t elements,
@@ -297,7 +295,7 @@ tdm_status tdm_enqueue_write_from(tdm_stream *stream, const char *operation, tdm
                                   tdm_block *host_block);
 tdm_status tdm_enqueue_read_into(tdm_stream *stream, const char *operation, tdm_block *source,
                                  uint64_t offset, void *host, size_t bytes, tdm_block *host_block);
-/* Copy rows of equal length at equal distances. The offset is into the block. */
+/* Enqueue copies of rows of equal length at equal distances. The offset is into the block. */
 tdm_status tdm_enqueue_write_rows(tdm_stream *stream, const char *operation, tdm_block *target,
                                   const tdm_bk_rows *rows, const void *host);
 tdm_status tdm_enqueue_read_rows(tdm_stream *stream, const char *operation, tdm_block *source,

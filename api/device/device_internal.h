@@ -13,7 +13,7 @@ void tdm_device_retain(tdm_device *device);
 /* Lists the open devices, each with a new reference. Free the list with tdm_host_free. */
 tdm_status tdm_context_open_devices(tdm_context *context, tdm_device ***devices, int *count);
 
-/* Copies into a caller's struct of the same or an older, smaller size. */
+/* Copies the properties into a caller's struct, which may have an older, smaller size. */
 tdm_status tdm_device_info_copy(const tdm_device_info *source, tdm_device_info *target);
 
 /* Fails with TDM_NO_DEVICE. The detail gives the number of devices, or why there are none. */
@@ -33,29 +33,27 @@ void tdm_device_wait_use(tdm_device *device, tdm_use use);
  * need it, because dependencies cannot order them. */
 void tdm_device_wait_former_uses(tdm_device *device, tdm_block *block);
 
-/* Copies a pool's statistics into a caller's struct of this or an older, smaller size. */
+/* Copies a pool's statistics into a caller's struct, which may have an older, smaller size. */
 tdm_status tdm_pool_stats_copy(const char *operation, tdm_pool *pool, tdm_memory_stats *stats);
 
 /*
- * Returns a fence for `use`: the stream has completed that command once the fence's event is
- * complete. NULL if it already has, or if the stream no longer exists. The caller releases it with
- * tdm_fence_release.
+ * Gets a fence for `use`: the stream has completed that command once the fence's event is complete.
+ * The fence is NULL if it already has, or if the stream no longer exists. The caller releases it
+ * with tdm_fence_release.
  */
 tdm_status tdm_device_fence(tdm_device *device, tdm_use use, tdm_fence **fence);
 void tdm_fence_release(tdm_fence *fence);
 
-/* Returns a fence for everything enqueued on the stream so far. The stream is locked. */
+/* Gets a fence that completes after command `sequence` of the stream. The stream is locked. */
 tdm_status tdm_stream_fence_locked(tdm_stream *stream, uint64_t sequence, tdm_fence **fence);
-/* Returns a new fence with a time stamp, even if nothing was enqueued since the last one. */
+/* Gets a new fence with a time stamp, even if nothing was enqueued since the last one. */
 tdm_status tdm_stream_fence_time_locked(tdm_stream *stream, tdm_fence **fence);
 
 void tdm_stream_retain(tdm_stream *stream);
 void tdm_stream_release(tdm_stream *stream);
 
-/*
- * Runs a function in stream order. The backend does it if the device has TDM_CAP_HOST_TASK.
- * Otherwise it runs here after a wait for the stream. The stream is locked.
- */
+/* Runs a function in stream order. The backend does so if the device has TDM_CAP_HOST_TASK.
+ * Otherwise the calling thread waits for the stream and runs the function. The stream is locked. */
 tdm_status tdm_host_task_locked(tdm_stream *stream, const char *operation,
                                 void (*function)(void *user), void *user);
 

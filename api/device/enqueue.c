@@ -94,7 +94,8 @@ static tdm_block *const *blocks_of(const tdm_command *command) {
     return command->all_blocks ? command->all_blocks : command->blocks;
 }
 
-/* Makes the stream wait for the unfinished earlier uses of its blocks. The stream is locked. */
+/* Makes the stream wait for the fences of other streams; NULL: already complete. The stream is
+ * locked. */
 static tdm_status insert_dependencies(tdm_stream *stream, tdm_fence *const *fences, int count) {
     for (int i = 0; i < count; i++)
         if (fences[i])
@@ -192,8 +193,8 @@ static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
 
 tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
     const tdm_status status = enqueue_once(stream, command);
-    // Some drivers allocate an object's memory, or their own, only now.
-    // Idle memory is released to make room.
+    // Some drivers allocate the memory of an object, or memory for themselves, only now. Idle
+    // memory is released to make room.
     if (status == TDM_OUT_OF_DEVICE_MEMORY && tdm_device_trim_pools(stream->device) > 0)
         return enqueue_once(stream, command);
     return status;

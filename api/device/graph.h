@@ -20,7 +20,7 @@ typedef enum tdm_command_kind {
 typedef struct tdm_command {
     tdm_command_kind kind;
     const char *operation;
-    /* it uses host memory that may be gone at replay, so it is refused while the stream records */
+    /* it cannot be recorded, for example because its host memory may be gone at replay */
     bool live_only;
     tdm_block *blocks[TDM_MAX_ARGS]; /* blocks that it uses, each once */
     int block_count;

@@ -5,7 +5,7 @@
 
 #define ZONE 256
 
-/* The first use creates the queue. A device that never allocated a block has none. */
+/* Returns the guard's queue, which the first use creates. */
 static tdm_status stream_of(tdm_device *device, tdm_bk_stream **stream) {
     if (!device->guard_stream)
         TDM_TRY(device->api->stream_create(device->native, &device->guard_stream));

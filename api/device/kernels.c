@@ -1,4 +1,4 @@
-/* Built kernels of a device, one per row of the variant table. */
+/* Built kernels of a device, at most one per row of the variant table. */
 #include "api/device/core.h"
 
 static tdm_status build(tdm_device *device, const tdm_variant *variant, tdm_kernel *kernel) {

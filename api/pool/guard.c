@@ -8,13 +8,13 @@
 #include "api/base/handles.h"
 #include "api/pool/guard.h"
 
-/* At most this many bytes behind a block are checked, whatever the rounding added. */
+/* Limit on the bytes that are checked behind the end of a request. */
 #define ZONE_LIMIT 4096
 /* Freed memory is checked up to this distance from both ends of a range. */
 #define FREED_LIMIT ((uint64_t)512 << 10)
 #define CHUNK 65536
 
-/* f16, bf16 and f32 all read NaN; s8 reads -5. */
+/* Elements of f16, bf16 and f32 are NaN with this pattern. Elements of s8 are -5 or -1. */
 static const unsigned char freed_pattern[8] = {0xFB, 0xFF, 0xFB, 0xFF, 0xFB, 0xFF, 0xFB, 0xFF};
 static const unsigned char fresh_pattern[8] = {0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF, 0xFF};
 

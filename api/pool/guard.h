@@ -3,8 +3,8 @@
  * when a block is freed. Freed memory is checked when it is allocated again.
  *
  * A guard serves the pools of one device through the hooks of pool_debug.h. The pattern of a zone
- * contains the number of the block's allocation generation, so that a copy of another block's zone
- * does not match.
+ * depends on the number of the block's allocation generation, so that a copy of another block's
+ * zone does not match.
  *
  * All reads and writes go through the device, on the guard's own queue. Damage by kernels is
  * therefore detected like damage by copies.
@@ -30,10 +30,10 @@ typedef struct tdm_guard tdm_guard;
 
 /* Creates a guard whose zones have `zone` bytes, a multiple of the pool's alignment and of 8. */
 tdm_status tdm_guard_create(const tdm_guard_access *access, uint64_t zone, tdm_guard **guard);
-/* Call it after its pools are destroyed. NULL is accepted. */
+/* Destroys a guard, after its pools were destroyed. NULL is accepted. */
 void tdm_guard_destroy(tdm_guard *guard);
 
-/* From now on a report is written to standard error and ends the process by abort(). */
+/* Makes each later report also go to standard error and end the process by abort(). */
 void tdm_guard_abort_on_report(tdm_guard *guard);
 
 /* Returns the debug hooks for the upstream of a pool. */
@@ -49,7 +49,7 @@ void tdm_guard_fill_native(tdm_guard *guard, tdm_bk_memory *memory, size_t bytes
  */
 uint64_t tdm_guard_check(tdm_guard *guard);
 
-/* Number of reports so far. */
+/* Returns the number of reports so far. */
 uint64_t tdm_guard_reports(tdm_guard *guard);
 
 /* Creates a guard for the device's memory (guard_device.c). */

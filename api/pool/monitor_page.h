@@ -18,7 +18,7 @@
 #define TDM_MONITOR_MAGIC UINT64_C(0x31304E4F4D4D4454)
 /* Version of this layout, including tdm_statistic_words. */
 #define TDM_MONITOR_VERSION 1
-/* Largest number of pools of a process with a section; other pools are not shown. */
+/* Largest number of pools that have a section; `tandem monitor` does not show other pools. */
 #define TDM_MONITOR_SECTIONS 16
 #define TDM_MONITOR_NAME_BYTES 192
 
@@ -39,10 +39,8 @@ typedef struct tdm_monitor_page {
     tdm_monitor_section sections[TDM_MONITOR_SECTIONS];
 } tdm_monitor_page;
 
-/*
- * Counts the contexts of the process. The first one creates the file if TANDEM_MONITOR is set, and
- * the last one removes it. Problems go to the log, topic "pool"; nothing fails.
- */
+/* Counts the contexts of the process. The first one creates the file if TANDEM_MONITOR is set, and
+ * the last one removes it. Problems are only logged, under the topic "pool". */
 void tdm_monitor_retain(void);
 void tdm_monitor_release(void);
 
@@ -56,10 +54,10 @@ void tdm_monitor_section_close(tdm_statistic_words *words);
  * if neither is set to a folder. */
 bool tdm_monitor_folder(char *folder, size_t bytes);
 
-/* Start time of a process, from /proc; 0 if there is no such process. */
+/* Returns the start time of a process from /proc, or 0 if there is no such process. */
 uint64_t tdm_monitor_start_time(uint64_t process);
 
-/* Process number in a file name; 0 if it is not the name of a page. */
+/* Returns the process number in a file name, or 0 if it is not the name of a page. */
 uint64_t tdm_monitor_process_of(const char *file_name);
 
 #endif

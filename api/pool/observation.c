@@ -58,7 +58,7 @@ static void count_free(void *user, const tdm_slab_view *slab, const tdm_range_vi
         report->largest_free = range->bytes;
 }
 
-/* With several threads the counters lag behind; this brings them up to date. */
+/* Brings the counters up to date. With several per-thread caches they lag behind. */
 static void catch_up(const tdm_observation *observation) {
     if (observation->pool)
         tdm_pool_catch_up(observation->pool);

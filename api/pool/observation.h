@@ -12,14 +12,14 @@ typedef struct tdm_observation {
     tdm_statistic_words *section; /* section of the monitor page, or NULL */
 } tdm_observation;
 
-/* Starts observing a pool without allocations so far. A monitor shows `name`. */
+/* Starts observing a pool, before its first allocation. A monitor shows `name`. */
 tdm_status tdm_observation_open(tdm_pool *pool, const char *name, tdm_observation **observation);
-/* Call it after the pool's budget was changed. */
+/* Copies the pool's budget into the statistics, after it was changed. */
 void tdm_observation_refresh(tdm_observation *observation);
-/* Call it before the pool is destroyed. NULL is accepted. */
+/* Stops observing, before the pool is destroyed. NULL is accepted. */
 void tdm_observation_close(tdm_observation *observation);
 
-/* Sets all fields except struct_size. */
+/* Fills a report. It sets all fields except struct_size. */
 void tdm_observation_report(const tdm_observation *observation, tdm_memory_report *report);
 int tdm_observation_tags(const tdm_observation *observation, tdm_memory_tag_usage *usage,
                          int capacity);

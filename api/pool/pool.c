@@ -3,7 +3,7 @@
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
-/* Bytes of a live block's range, with its red zones. */
+/* Returns the bytes of a live block's range, with its red zones. */
 static uint64_t range_bytes(const tdm_block *block) {
     return block->size + block->pool->zone_before + block->pool->zone_after;
 }
@@ -34,7 +34,7 @@ static void notify_in_slab(tdm_pool *pool, tdm_pool_event *event, const tdm_slab
 
 /* ---- allocation and release ------------------------------------------------------------------ */
 
-/* Number of generation numbers that a cache reserves at once. */
+/* A cache reserves this many generation numbers at once. */
 #define GENERATIONS_AT_ONCE 64
 
 static uint64_t next_generation(tdm_pool *pool) {

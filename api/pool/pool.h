@@ -10,9 +10,9 @@
  * next user, and the enqueue path turns those of other streams into event waits.
  *
  * All functions are thread-safe. Lock order: the pool's lock, then the leaf lock of the use lists.
- * The pool calls the upstream's allocate, passed, gone and poll, and the listeners, with its lock
- * held. It calls the upstream's waits and relieve, and the debug hooks, with no lock held. This is
- * also true of release, except when host memory runs out just after allocate.
+ * The pool may call the upstream's allocate, passed, gone and poll, and the listeners, with one of
+ * these locks held. It calls the upstream's waits and relieve, and the debug hooks, with no lock
+ * held. This is also true of release, except when host memory runs out just after allocate.
  *
  * Threads that contend for the pool get a per-thread cache each (`thread_cache` in names,
  * pool_internal.h). It serves requests up to TDM_POOL_SMALL_LIMIT without taking a lock of another
@@ -45,8 +45,8 @@ typedef enum tdm_range_state {
 } tdm_range_state;
 
 /*
- * A range of a slab. Holders of a live block read memory, offset, size, requested, life, tag and
- * debug; the other members are private to the pool.
+ * A range of a slab. Holders of a live block read memory, offset, size, requested, generation, tag
+ * and debug. The other members are private to the pool.
  *
  * Headers are aligned to cache lines. The first line holds all that finding and joining free ranges
  * needs. It also holds all that a thread needs to free a block that another thread allocated.
@@ -83,10 +83,8 @@ typedef struct tdm_block {
     } as;
 } tdm_block;
 
-/*
- * The native bytes that several pools of one device hold together, and their bound. It is
- * thread-safe and takes no lock. Zero-initialise it, then set the bound.
- */
+/* The native bytes that several pools of one device hold together, and their bound. Its functions
+ * are thread-safe and take no lock. Zero-initialise it, then set the bound. */
 typedef struct tdm_memory_account {
     _Atomic uint64_t reserved, bound;
 } tdm_memory_account;
@@ -142,7 +140,7 @@ void tdm_pool_destroy(tdm_pool *pool);
  * - release idle slabs;
  * - call upstream.relieve.
  *
- * Then it fails, reports the sizes in the error detail, and is in the same state as before.
+ * If all steps fail, the error detail gives the sizes, and no block is allocated.
  */
 tdm_status tdm_pool_alloc(tdm_pool *pool, size_t bytes, uint32_t stream, tdm_block **block);
 
@@ -153,9 +151,11 @@ tdm_status tdm_pool_adopt(tdm_pool *pool, tdm_bk_memory *memory, size_t bytes, t
 /* Adds a reference to a live block (a graph keeps the blocks it uses). */
 void tdm_block_retain(tdm_block *block);
 
-/* Drops a reference; the last one returns the block to the pool. NULL is accepted. It may wait only
- * in direct mode, in debug mode and for adopted memory. It also waits if host memory is too short
- * to remember more than TDM_INLINE_USES unfinished uses. */
+/*
+ * Drops a reference; the last one returns the block to the pool. NULL is accepted. It waits for
+ * enqueued work only in direct mode, in debug mode, for adopted memory, and if host memory is
+ * short. The last case needs more than TDM_INLINE_USES unfinished uses.
+ */
 void tdm_block_release(tdm_block *block);
 
 /*
@@ -164,7 +164,7 @@ void tdm_block_release(tdm_block *block);
  * earlier generations of the blocks on other streams.
  *
  * Returns their number; `dependencies` receives the first `capacity` of them. Returns -1 if host
- * memory is short; then nothing has changed.
+ * memory is short. Entries reserved before that stay, without a use.
  */
 int tdm_pool_prepare(tdm_block *const *blocks, int count, uint32_t stream, tdm_use *dependencies,
                      int capacity);
@@ -218,16 +218,16 @@ typedef struct tdm_range_view {
     const tdm_block *block; /* live: the block, valid only during the callback */
 } tdm_range_view;
 
-/* Callbacks run with the pool locked. They must not call the pool and should be short. Either may
- * be NULL. */
+/* Callbacks of a visit. They run with the pool locked, must not call the pool and should be short.
+ * Either may be NULL. */
 typedef struct tdm_pool_visitor {
     void (*slab)(void *user, const tdm_slab_view *slab);
     void (*range)(void *user, const tdm_slab_view *slab, const tdm_range_view *range);
     void *user;
 } tdm_pool_visitor;
 
-/* Visits every slab, the newest of a per-thread cache first. Each is followed by all of its ranges
- * in the order of their addresses. */
+/* Visits every slab, cache by cache, the newest slab of a cache first. Each slab is followed by all
+ * of its ranges in the order of their addresses. */
 void tdm_pool_visit(tdm_pool *pool, const tdm_pool_visitor *visitor);
 
 /* Writes the tags that hold most of the pool's live bytes into `text`: "weights 1048576 in 3

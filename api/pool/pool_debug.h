@@ -8,13 +8,12 @@
  *   the zones (rounded up). `requested` is the number of bytes requested.
  * - Counters: `allocated` of the statistics and `bytes` of the events include the zones.
  * - Begin: tdm_pool_alloc calls `begin` with the block complete (generation and tag too). The pool
- *   is unlocked and nobody else has the block yet. Ranges of it have no pending work then.
+ *   is unlocked, nobody else has the block yet, and no enqueued work can touch it.
  * - End: tdm_block_release calls `end` for the last reference, before the pool is locked. Before
  *   that it waits (upstream.wait) for every use of the generation and every dependency left.
  *   Afterwards it frees the range as usual.
  *
- * So in debug mode freeing waits, and no free range is ever pending. pool_events.h describes what
- * the statistics need: slab_bytes, slab_live and pending of ALLOC and FREE.
+ * In debug mode, therefore, freeing waits, and no free range is ever pending.
  */
 #ifndef TANDEM_API_POOL_POOL_DEBUG_H
 #define TANDEM_API_POOL_POOL_DEBUG_H

@@ -3,15 +3,17 @@
 
 #include "api/pool/pool_internal.h"
 
-/* Maximum number of pending ranges that an allocation checks before it grows the pool. */
+/* Maximum number of pending ranges that an allocation checks before the pool grows. */
 #define SETTLE_LIMIT 16
-/* Fewer pending bytes than this are never too many: without and with the throttle. */
+/* The pool is crowded only with more pending bytes than this. The first limit applies without a
+ * throttle, the second with one. */
 #define CROWDED_BYTES (UINT64_C(64) << 20)
 #define THROTTLED_BYTES (UINT64_C(8) << 20)
-/* A cache with more free bytes than this plus that share of its live bytes shares its slabs. */
+/* A cache has plenty if its ready bytes exceed PLENTY_BYTES + live bytes / PLENTY_SHARE. */
 #define PLENTY_BYTES (UINT64_C(1) << 20)
 #define PLENTY_SHARE 8
-/* Largest number of live blocks in a slab that moves, and of ranges looked at to choose one. */
+/* Largest number of live blocks in a slab that moves to another cache, and of ranges that are
+ * compared to choose such a slab. */
 #define MOVED_BLOCKS 2048
 #define MOVED_LOOKS 8
 /* Maximum number of calls of relieve for one allocation, whatever the upstream returns. */
@@ -64,14 +66,14 @@ static void ask_next(tdm_pool_request *r, tdm_pool *thread_cache) {
     tdm_pool_take_back(thread_cache);
 }
 
-/* True if the cache has so much free memory that others should use it before they grow. */
+/* True if the cache has so much free memory that other caches should use it before they grow. */
 static bool has_plenty(const tdm_pool *pool) {
     const tdm_size_class_counters *const small = &pool->counters[TDM_SIZE_CLASS_SMALL];
     return small->ready > small->allocated / PLENTY_SHARE + PLENTY_BYTES;
 }
 
-/* Chooses a slab of another cache that should move to this one. It is idle, or holds the largest
- * free range of a cache with plenty. Returns NULL if there is none. */
+/* Chooses a slab of another cache that should move to this one. It is idle, or the other cache has
+ * plenty and the slab holds one of its largest ready ranges. Returns NULL if there is none. */
 static tdm_slab *spare_slab(const tdm_pool_request *r, const tdm_pool *other) {
     for (tdm_slab *slab = other->idle_oldest; slab; slab = slab->idle_next)
         if (slab->size_class == TDM_SIZE_CLASS_SMALL && slab->bytes >= r->bytes &&
@@ -107,7 +109,7 @@ static tdm_block *find_nearby(const tdm_pool_request *r) {
 
 /* ---- fallback steps -------------------------------------------------------------------------- */
 
-/* Uses any free memory, then memory that pending frees return, then room that idle slabs leave. */
+/* Uses any free memory, then memory of pending frees, then the room of released idle slabs. */
 static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const pool = r->pool;
     *range = find_any(r);
@@ -125,7 +127,7 @@ static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **ran
     return tdm_pool_grow(pool, r->bytes, range);
 }
 
-/* Repeats the search in every cache. The cache that was asked first grows. */
+/* Repeats the search in every cache. If nothing is found, the first cache grows. */
 static tdm_status scrape_all(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const home = r->pool;
     status = scrape(r, status, range);
@@ -173,8 +175,8 @@ static tdm_status beg(tdm_pool_request *r, tdm_status status, tdm_block **range)
     return status;
 }
 
-/* True if more is pending than live, or than the throttle allows. Then the pool orders a stream
- * behind another's work. Otherwise it would grow with the depth of their queues. */
+/* True if more bytes are pending than live, or than the throttle allows. The pool then reuses
+ * memory behind another stream's work instead of growing with the depth of the queues. */
 static bool crowded(const tdm_pool *pool) {
     const uint32_t throttle = atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed);
     uint64_t pending = 0, live = 0;

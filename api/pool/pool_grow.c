@@ -3,15 +3,16 @@
 
 /* Slabs for small requests are multiples of this size. */
 #define SMALL_STEP (UINT64_C(128) << 10)
-/* Limit on slabs for small requests, because slabs of many blocks cannot move between caches. */
+/* Limit on the size of slabs for small requests, because slabs of many blocks cannot move between
+ * caches. */
 #define LARGEST_SMALL_SLAB (UINT64_C(8) << 20)
-/* The size of a slab for several blocks is this share of the bytes reserved in its size class. Its
- * unused rest then stays in proportion. */
+/* A slab for several blocks has about 1/SHARE of the bytes reserved in its size class, so that its
+ * unused rest stays in proportion. */
 #define SMALL_SHARE 16
 #define LARGE_SHARE 24
 #define LARGEST_SHARED_SLAB (UINT64_C(256) << 20)
-/* Slab sizes are rounded up by less than this share of them, so that nearly equal requests can
- * reuse each other's slabs. */
+/* Slab sizes are rounded up by less than 1/ROUNDING_SHARE, so that nearly equal requests can reuse
+ * each other's slabs. */
 #define ROUNDING_SHARE 64
 #define LARGEST_ROUNDING (UINT64_C(2) << 20)
 

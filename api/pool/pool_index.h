@@ -1,6 +1,7 @@
 /*
  * Index of free ranges by size: two levels of classes with bitmaps, and a last-in-first-out list
- * per class. Every operation takes constant time. It has no locks and allocates no memory.
+ * per class. Every operation except tdm_index_largest takes constant time. The index has no locks
+ * and allocates no memory.
  *
  * Sizes are counted in units. Classes 0…15 are 0…15 units. Above, every power of two is cut into 16
  * classes of equal width, so a class is at most 6.25 % wide.
@@ -14,8 +15,8 @@
 #define TDM_INDEX_STEPS (1 << TDM_INDEX_STEP_BITS)
 #define TDM_INDEX_OCTAVES 40 /* sizes below 2^43 units */
 
-/* Maximum numbers of ranges looked at in the class of the request and in each class above it, and
- * maximum number of those classes. */
+/* Limits of a search: ranges in the class of the request, ranges in each class above it, and number
+ * of those classes. */
 #define TDM_INDEX_OWN_LOOKS 8
 #define TDM_INDEX_MORE_LOOKS 2
 #define TDM_INDEX_MORE_CLASSES 3
@@ -35,8 +36,8 @@ void tdm_index_remove(tdm_pool_index *index, tdm_block *range, uint64_t units);
 
 /*
  * Finds a range of at least `bytes` (= `units` units), or NULL. It takes the smallest sufficient
- * one of the first few ranges in the request's own class. Otherwise it takes the first range of the
- * next class.
+ * one of the first few ranges in the request's own class. If there is none, it takes the first
+ * suitable range of the next classes.
  *
  * With a `stream`, it considers only ranges whose first dependency is on that stream. Without a
  * stream, it always finds a range of a higher class if there is one. It adds the number of ranges

@@ -1,24 +1,24 @@
 /*
  * Declarations shared by the files of the pool.
  *
- *     pool.c          allocation and release, create and destroy
- *     pool_find.c     finds memory for an allocation: free ranges, other caches, fallback steps
+ *     pool.c               allocation and release, create and destroy
+ *     pool_find.c          search for memory: free ranges, other caches, fallback steps
  *     pool_thread_cache.c  locks, per-thread caches, their remote-free lists, calls of listeners
- *     pool_slab.c     headers, slabs, ranges: split, join, free
- *     pool_grow.c     sizes of native allocations and their release: budgets, trims
- *     pool_uses.c     uses of live blocks, dependencies of free ranges, waiting
- *     pool_index.c    free ranges by size
- *     pool_visit.c    traversal of a pool, holders, the text of a failure, statistics
+ *     pool_slab.c          headers, slabs, ranges: split, join, free
+ *     pool_grow.c          sizes of native allocations and their release: budgets, trims
+ *     pool_uses.c          uses of live blocks, dependencies of free ranges, waiting
+ *     pool_index.c         free ranges by size
+ *     pool_visit.c         traversal of a pool, holders, the text of a failure, statistics
  *
- * Functions named *_locked, and all functions that take ranges or slabs, need the pool's lock.
+ * Functions that take ranges or slabs need the pool's lock.
  *
  * Per-thread caches are called `thread_cache` in names. A cache is a tdm_pool with its own lock,
  * index and slabs for small requests. Each thread that contended for the pool gets one. The pool
  * itself, the root, is the first of them.
  *
  * A slab belongs to one cache and may move to another, with all its blocks. A thread allocates from
- * its cache without contention. It puts a block of another cache's slab on that cache's remote-free
- * list (`returns` in names).
+ * its cache without contention. If it frees a block of another cache's slab, it puts the block on
+ * that cache's remote-free list (`remote_frees` or `returns` in names).
  *
  * All caches count in the root's `group`, whose bound is the budget. A thread that holds the lock
  * of one cache may only try the lock of another. tdm_pool_lock_all locks all of them in the order
@@ -31,8 +31,8 @@
 #include "api/pool/pool_index.h"
 
 #define TDM_POOL_LARGEST (UINT64_C(1) << 48)
-/* Requests up to these limits are served by separate slabs, so that they do not fragment the memory
- * for larger ones. */
+/* Requests up to each of these limits have slabs of their own, so that they do not fragment the
+ * memory for larger requests. */
 #define TDM_POOL_SMALL_LIMIT (UINT64_C(1) << 20)
 #define TDM_POOL_MEDIUM_LIMIT (UINT64_C(16) << 20)
 
@@ -58,8 +58,8 @@ static inline tdm_size_class tdm_size_class_of(uint64_t bytes) {
 
 #define TDM_STREAM_SEVERAL UINT32_MAX
 
-/* Threads that free blocks of other caches' slabs read the first members. Padding separates these
- * from the members that change with each operation. */
+/* A native allocation. Threads that free blocks of other caches' slabs read the first members.
+ * Padding separates these from the members that change with each operation. */
 typedef struct tdm_slab {
     _Atomic(tdm_pool *)
         thread_cache; /* the cache that owns the slab; changes with both caches locked */
@@ -113,7 +113,7 @@ typedef struct tdm_pool_levels {
     uint64_t pending;
 } tdm_pool_levels;
 
-/* Change in a cache since it last updated the sums; negative if more was freed. */
+/* Changes in a cache since it last updated the sums. They are negative if more was freed. */
 typedef struct tdm_pool_rise {
     int64_t requested, requested_peak;
     int64_t allocated, allocated_peak;
@@ -174,12 +174,12 @@ struct tdm_pool {
     uint64_t unit; /* sizes are multiples of it */
     unsigned unit_bits;
     uint64_t zone_before, zone_after; /* red zones of each block, in debug mode */
-    tdm_pool_returns *remote_frees;   /* points into shared->returns */
+    tdm_pool_returns *remote_frees;   /* points into shared->remote_frees */
     char apart[64];                   /* padding from what the lock's holder writes */
 
     pthread_mutex_t lock;
     atomic_int crowd; /* not 0: threads contended for the lock recently */
-    unsigned turns;   /* operations; `returns` is checked at intervals of them */
+    unsigned turns;   /* operations; `remote_frees` is checked at intervals */
     int note_count;
     uint64_t pending_is_known; /* value of `pending` in the buffered events so far */
     tdm_pool_index free[TDM_SIZE_CLASSES][TDM_LANES];
@@ -197,7 +197,7 @@ struct tdm_pool {
     tdm_size_class_counters counters[TDM_SIZE_CLASSES];
     tdm_pool_totals totals;
     tdm_pool_rise rise;
-    /* a throttled allocation timed out waiting for it; sequence 0: none */
+    /* the command for which a throttled allocation last timed out; sequence 0: none */
     tdm_use stuck;
     uint64_t generation, generations_end; /* range of numbers reserved for the next generations */
     tdm_pool_event notes[TDM_POOL_NOTES];
@@ -207,7 +207,7 @@ static inline uint64_t tdm_pool_budget(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->shared->group.bound, memory_order_relaxed);
 }
 
-/* Bytes of a cache that wait for streams. */
+/* Returns the free bytes of a cache that wait for streams. */
 static inline uint64_t tdm_pool_pending(const tdm_pool *pool) {
     uint64_t bytes = 0;
     for (int i = 0; i < TDM_SIZE_CLASSES; i++)
@@ -234,8 +234,7 @@ static inline bool tdm_pool_has_thread_caches(const tdm_pool *pool) {
     return atomic_load_explicit(&pool->shared->has_thread_caches, memory_order_relaxed);
 }
 
-/* ---- pool_thread_cache.c
- * --------------------------------------------------------------------------- */
+/* ---- pool_thread_cache.c --------------------------------------------------------------------- */
 
 /* Unlocking releases the slabs that were given up meanwhile. Waiters spin at growing intervals
  * before they sleep, because critical sections are shorter than a thread switch. */
@@ -254,7 +253,7 @@ tdm_pool *tdm_pool_lock_for(tdm_block *block);
  * holds no lock. */
 tdm_pool *tdm_pool_next_home(tdm_pool *root);
 
-/* The cache with that number, or NULL. */
+/* Returns the cache with that number, or NULL. */
 tdm_pool *tdm_pool_thread_cache(const tdm_pool *root, int number);
 /* Locks all caches, frees the blocks on their remote-free lists and reports their buffered events.
  * Values read afterwards are exact. */
@@ -293,17 +292,16 @@ void tdm_pool_free(tdm_pool *pool, tdm_block *block);
 /* Returns an event of a block that is or was just live; the caller reports it. */
 tdm_pool_event tdm_block_event(const tdm_block *block, tdm_pool_event_kind kind, uint32_t stream);
 
-/* ---- pool_thread_cache.c, remote-free lists
- * -------------------------------------------------------- */
+/* ---- pool_thread_cache.c, remote-free lists -------------------------------------------------- */
 
-/* Approximate number of blocks on the list. */
+/* Returns the approximate number of blocks on the list. */
 static inline unsigned tdm_pool_returned(const tdm_pool_returns *remote_frees) {
     return atomic_load_explicit(&remote_frees->brought, memory_order_relaxed) -
            atomic_load_explicit(&remote_frees->taken, memory_order_relaxed);
 }
 /* Puts a block on the remote-free list of the cache that owns its slab. */
 void tdm_pool_put_back(tdm_block *block);
-/* Frees the blocks that threads of other caches returned. The pool is locked. */
+/* Frees the blocks on the cache's remote-free list. The cache is locked. */
 void tdm_pool_take_back(tdm_pool *pool);
 
 /* ---- pool_find.c ----------------------------------------------------------------------------- */
@@ -317,8 +315,8 @@ typedef struct tdm_pool_request {
     bool slow; /* it waited, trimmed or called relieve */
 } tdm_pool_request;
 
-/* Finds a free range of at least `bytes` in any cache. `pool` is then that cache. `pool` is locked
- * on return, on failure too. */
+/* Finds a free range of at least `bytes` in any cache, and sets `pool` to that cache. `pool` is
+ * locked on return, also after a failure. */
 tdm_status tdm_pool_find_memory(tdm_pool_request *request, tdm_block **range);
 
 /* ---- pool_slab.c ----------------------------------------------------------------------------- */
@@ -342,11 +340,13 @@ static inline tdm_pool *tdm_block_root(const tdm_block *block) {
 /* Takes a free range out of the lists and cuts it to `bytes`. Returns false and changes nothing if
  * host memory is short. */
 bool tdm_range_take(tdm_pool *pool, tdm_block *range, uint64_t bytes);
-/* Makes a range with set dependencies free and joins it with free neighbours. */
+/* Makes a range free, whose dependencies are set, and joins it with free neighbours. */
 void tdm_range_free(tdm_pool *pool, tdm_block *range);
-/* Drops the completed dependencies of a pending range; `waited` (may be NULL) counts as completed.
- * A range that became ready joins its neighbours. Returns false if it is still pending; if true,
- * the header may be gone. */
+/*
+ * Drops the completed dependencies of a pending range; `waited` (may be NULL) counts as completed.
+ * A range that became ready joins its neighbours. Returns false if it is still pending. After true,
+ * the header may no longer exist.
+ */
 bool tdm_range_settle(tdm_pool *pool, tdm_block *range, const tdm_use *waited);
 
 /* Moves the oldest pending range to the end of the queue. */
@@ -366,7 +366,8 @@ tdm_status tdm_pool_grow_single(tdm_pool *pool, uint64_t bytes, tdm_block **rang
 uint64_t tdm_pool_release_idle(tdm_pool *pool, uint64_t keep);
 /* Releases idle slabs of this cache and of all caches whose lock is free. */
 void tdm_pool_release_idle_nearby(tdm_pool *pool, uint64_t keep);
-/* Most bytes that may stay reserved if `bytes` more are to fit the budget and the account. */
+/* Returns the number of bytes that may stay reserved if `bytes` more are to fit the budget and the
+ * account. */
 uint64_t tdm_pool_room_for(const tdm_pool *pool, uint64_t bytes);
 
 /* ---- pool_grow.c, releases ------------------------------------------------------------------- */
@@ -377,10 +378,10 @@ void tdm_pool_retire(tdm_pool *pool, tdm_slab *slab);
 void tdm_pool_retire_with(tdm_pool *pool, tdm_pool *other);
 /* Releases the given-up slabs with the pool unlocked. No other cache may be locked. */
 void tdm_pool_let_go(tdm_pool *pool);
-/* Number of releases completed so far. */
+/* Returns the number of releases completed so far. */
 uint64_t tdm_pool_releases(const tdm_pool *pool);
 /* Waits until there are more than *seen releases, and updates *seen. The pool is unlocked
- * meanwhile. Returns false if no release is in progress. */
+ * meanwhile. Returns false if no release ended and none is in progress. */
 bool tdm_pool_await_release(tdm_pool *pool, uint64_t *seen);
 /* Waits for the releases that are now in progress in any thread. The caller holds no lock. */
 void tdm_pool_await_releases(tdm_pool *pool);
@@ -411,7 +412,8 @@ bool tdm_pool_wait_once(tdm_pool *pool);
 /* The throttled variant of tdm_pool_wait_once, with a timeout. It also returns false on a timeout,
  * and while the command of an earlier timeout has not completed. */
 bool tdm_pool_wait_briefly(tdm_pool *pool);
-/* Number of dependencies of all pending ranges: a bound on the waits, unless more are added. */
+/* Returns the number of dependencies of all pending ranges. It bounds the number of waits, unless
+ * more are added. */
 uint64_t tdm_pool_pending_dependencies(const tdm_pool *pool);
 /* Waits for all ranges that are pending now. */
 void tdm_pool_wait_all(tdm_pool *pool);
@@ -421,7 +423,7 @@ void tdm_pool_wait_all(tdm_pool *pool);
 /* Sets the detail of a refused allocation: the sizes, the holders and the previous detail. The
  * caller holds no lock. */
 tdm_status tdm_pool_refuse(tdm_pool *root, tdm_status status, uint64_t bytes);
-/* Sums over all caches. */
+/* Returns the totals, summed over all caches. */
 tdm_pool_totals tdm_pool_totals_now(tdm_pool *root);
 
 #endif

@@ -21,7 +21,7 @@ typedef struct tdm_pool_ring {
     uint64_t kept;
 } tdm_pool_ring;
 
-/* Creates a ring that keeps nothing and costs nothing. */
+/* Initialises a ring without capacity, which does not listen to the pool. */
 void tdm_pool_ring_init(tdm_pool_ring *ring, tdm_pool *pool);
 void tdm_pool_ring_finish(tdm_pool_ring *ring);
 
@@ -31,7 +31,7 @@ tdm_status tdm_pool_ring_resize(tdm_pool_ring *ring, uint64_t capacity);
 /* Copies the last `capacity` kept events, oldest first. Returns their number. */
 uint64_t tdm_pool_ring_copy(tdm_pool_ring *ring, tdm_memory_event *events, uint64_t capacity);
 
-/* Number of kept events. */
+/* Returns the number of kept events. */
 uint64_t tdm_pool_ring_count(tdm_pool_ring *ring);
 
 #endif

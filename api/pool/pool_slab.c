@@ -273,8 +273,8 @@ static void count_moved(tdm_pool *pool, const tdm_slab *slab, uint64_t sign) {
     size_class->live_blocks += sign * slab->live_blocks;
 }
 
-/* Returns a spare header for one that moved with its range. Without this, caches that receive slabs
- * would collect headers without limit. */
+/* Gives `from` a spare header for one that moved to `to` with its range. Otherwise caches that
+ * receive slabs would collect headers without limit. */
 static void exchange_header(tdm_pool *from, tdm_pool *to) {
     tdm_block *const spare = to->spare_headers;
     from->headers_used--;
@@ -314,7 +314,7 @@ void tdm_slab_move(tdm_slab *slab, tdm_pool *to) {
 
 /* ---- split and join -------------------------------------------------------------------------- */
 
-/* Creates a header for the rest after `bytes` of the range are taken. Returns NULL if host memory
+/* Creates a header for the rest of the range behind its first `bytes`. Returns NULL if host memory
  * is short. */
 static tdm_block *rest_of(tdm_pool *pool, const tdm_block *range, uint64_t bytes) {
     tdm_block *const rest = header_new(pool);
@@ -364,7 +364,7 @@ bool tdm_range_take(tdm_pool *pool, tdm_block *range, uint64_t bytes) {
  * True if two free neighbours may become one range: both wait for the same streams, or for none.
  *
  * A ready range may also join a range that waits for one stream, if no range of the slab waits for
- * another stream. The result is as good as ready for all users of the slab.
+ * another stream. The joined range is then as good as ready for that stream.
  */
 static bool may_join(const tdm_block *a, const tdm_block *b) {
     if (a->dependency_count && b->dependency_count)
@@ -376,8 +376,8 @@ static bool may_join(const tdm_block *a, const tdm_block *b) {
            (a->slab->stream == 0 || a->slab->stream == pending->dependencies[0].stream);
 }
 
-/* Takes a free neighbour that the range may join out of the lists. If the range is ready, it also
- * checks whether a pending neighbour has become ready. */
+/* Takes the neighbour out of the lists if it is free and may join the range. A ready range may also
+ * join a pending neighbour whose dependencies have completed. Returns false if they cannot join. */
 static bool detach(tdm_pool *pool, const tdm_block *range, tdm_block *neighbour) {
     pool->visited++;
     if (neighbour->state != TDM_RANGE_READY && neighbour->state != TDM_RANGE_PENDING)

@@ -4,8 +4,8 @@
  *
  * The counters are a block of words protected by a sequence lock, so they can lie in memory that
  * another process only reads (monitor_page.h). A writer makes the sequence odd, writes, and makes
- * it even. A reader that saw an odd or changed sequence reads again. Every access is atomic, and
- * the same word excludes other writers.
+ * it even. A reader that saw an odd or changed sequence reads again. Every access is atomic. The
+ * odd sequence also excludes other writers.
  */
 #ifndef TANDEM_API_POOL_POOL_STATISTICS_H
 #define TANDEM_API_POOL_POOL_STATISTICS_H
@@ -49,7 +49,7 @@ typedef enum tdm_tally {
 } tdm_tally;
 
 #define TDM_STATISTIC_WORDS (4 * TDM_COUNTERS + TDM_TALLIES)
-/* Number of separate tags; later tags count under the last entry. */
+/* Number of entries for tags. The last entry counts all later tags. */
 #define TDM_STATISTIC_TAGS 128
 
 typedef _Atomic uint64_t tdm_word;
@@ -93,7 +93,7 @@ typedef struct tdm_statistic_values {
     uint64_t words[TDM_STATISTIC_WORDS];
 } tdm_statistic_values;
 
-/* Starts listening to a pool without allocations so far. `words`, all zero, receives the counts;
+/* Starts listening to a pool, before its first allocation. `words`, all zero, receives the counts;
  * NULL: host memory. */
 tdm_status tdm_pool_statistics_open(tdm_pool *pool, tdm_statistic_words *words,
                                     tdm_pool_statistics **statistics);
@@ -109,14 +109,14 @@ void tdm_pool_statistics_set_budget(tdm_pool_statistics *statistics, uint64_t by
 
 /*
  * Copies the counters of one moment. `attempts` limits the number of tries, because a writer may
- * disturb each of them. Returns false if all were disturbed. The page of another process may be
- * disturbed forever.
+ * disturb each of them. Returns false if all were disturbed, which a page of another process can
+ * cause forever.
  */
 bool tdm_statistic_read(const tdm_statistic_words *words, long attempts,
                         tdm_statistic_values *values);
 
-/* The corresponding copy for tag `index`. It also returns false if there is no such tag. The text
- * is always terminated. */
+/* Copies the counters of tag `index` in the same way. It also returns false if there is no such
+ * tag. The text is always terminated. */
 bool tdm_statistic_read_tag(const tdm_statistic_words *words, int index, long attempts,
                             tdm_memory_tag_usage *usage);
 

@@ -157,8 +157,11 @@ tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_size_class size_class) {
     return pool;
 }
 
-/* True if the block may go on the list of another thread's cache. False if the list is too long, or
- * long enough and the cache's lock was free. Then the cache is locked on return. */
+/*
+ * True if the block may go on the list of another thread's cache. False if the list has
+ * MANY_RETURNED blocks, or FEW_RETURNED and the cache's lock was free. The cache is then locked on
+ * return.
+ */
 static bool goes_on_list(tdm_pool *thread_cache) {
     const unsigned count = tdm_pool_returned(thread_cache->remote_frees);
     if (count >= MANY_RETURNED)
@@ -291,7 +294,8 @@ void tdm_pool_notify_use(const tdm_pool *pool, tdm_pool_event event) {
     notify_now(pool, &event);
 }
 
-/* Reports all buffered events, whose `pending` is the cache's change. `notify_lock` is locked. */
+/* Reports all buffered events. Their `pending` is the change in this cache, and becomes the sum
+ * over all caches. `notify_lock` is locked. */
 static void tell_each_note(tdm_pool *pool) {
     uint64_t *const pending = &pool->shared->levels.pending;
     for (int i = 0; i < pool->note_count; i++) {
@@ -368,7 +372,8 @@ void tdm_pool_notify_event(tdm_pool *pool, tdm_pool_event *event) {
 
 /* ---- remote-free lists ----------------------------------------------------------------------- */
 
-/* Blocks that one thread frees and whose slab belongs to another thread's cache. */
+/* A remote-free list holds blocks whose slab belongs to the cache of a thread other than the one
+ * that freed them. */
 
 /* Number of slots that are tried for a block. */
 #define TRIES 4

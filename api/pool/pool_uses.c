@@ -12,9 +12,11 @@ static tdm_use *find_use(const tdm_block *block, uint32_t stream) {
     return NULL;
 }
 
-/* Drops uses of streams that no longer exist. Otherwise short-lived streams would make the list of
- * a long-lived block grow. A stream that merely completed its work keeps its entry, because another
- * thread may be about to record a use. */
+/*
+ * Drops uses of streams that no longer exist, because many short-lived streams would make the list
+ * of a long-lived block grow. A stream that merely completed its work keeps its entry, because
+ * another thread may be about to record a use.
+ */
 static void forget_gone_streams(tdm_block *block) {
     const tdm_pool_upstream *const upstream = &block->pool->upstream;
     uint16_t kept = 0;
@@ -24,7 +26,8 @@ static void forget_gone_streams(tdm_block *block) {
     block->use_count = kept;
 }
 
-/* Moves a list, which starts in the header, to `capacity` entries. NULL if host memory is short. */
+/* Moves a list to host memory with room for `capacity` entries. A list starts in the header
+ * (`in_header`). Returns NULL if host memory is short. */
 static tdm_use *larger_list(tdm_use *list, const tdm_use *in_header, int count, int capacity) {
     if (capacity > UINT16_MAX)
         return NULL;
@@ -52,7 +55,8 @@ static bool grow_uses(tdm_block *block) {
     return true;
 }
 
-/* No other thread holds the block, but a visitor may read it. A list that grew is never empty. */
+/* Drops all uses. No other thread holds the block, but a visitor may read it. A list that grew is
+ * never empty. */
 static void drop_uses(tdm_block *block) {
     if (block->use_count == 0)
         return;
@@ -270,7 +274,7 @@ bool tdm_pool_wait_briefly(tdm_pool *pool) {
     const bool passed =
         upstream->wait_briefly(upstream->user, use, atomic_load(&pool->shared->patience_ns));
     tdm_pool_lock(pool);
-    // An unsuccessful wait of another thread in the meantime stays recorded.
+    // After a success, a timeout that another thread recorded meanwhile is kept.
     if (passed)
         settle_after(pool, use);
     else

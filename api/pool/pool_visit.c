@@ -95,7 +95,7 @@ static holder *take_largest(holders *all) {
     return largest->blocks ? largest : NULL;
 }
 
-/* All per-thread caches are locked. */
+/* Writes the largest holders as text. All per-thread caches are locked. */
 static void write_holders(const tdm_pool *root, char *text, size_t text_bytes) {
     holders all = {.count = 0};
     for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++)

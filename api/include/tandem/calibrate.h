@@ -8,11 +8,11 @@
  *     tdm_observer_destroy(observer)
  *
  * An observer is a host object and belongs to no device. The batches may be on any device of any
- * context. Its memory per channel is small, or 16 KiB with a histogram. Results have the same bits
- * on every device (docs/numerics.md). Elements are read on the host. They are copied there in
- * pieces of at most 65536 elements, so that host memory is bounded.
+ * context. An observer needs little memory per channel, or 16 KiB with a histogram. Results have
+ * the same bits on every device (docs/numerics.md). Elements are copied to the host in pieces of at
+ * most 65536, so that host memory is bounded.
  *
- * NaN and infinities are counted and ignored otherwise. Only one thread at a time may use an
+ * NaNs and infinities are counted, but have no other effect. Only one thread at a time may use an
  * observer. For several threads, give each its own observer, then merge them.
  */
 #ifndef TANDEM_CALIBRATE_H
@@ -78,9 +78,9 @@ TDM_API void tdm_observer_destroy(tdm_observer *observer);
  * have desc.channels elements. The other dimensions and the rank may differ from batch to batch. An
  * empty tensor changes nothing.
  *
- * The call runs after the work enqueued on the stream so far, and blocks until the tensor has been
- * read. It needs host memory for a second observer meanwhile. On failure the observer is unchanged.
- * Device memory (one piece) is allocated only for tensors that are not dense. Statuses:
+ * The call reads the tensor after the work enqueued on the stream so far, and blocks until that is
+ * done. Meanwhile it needs host memory for a copy of the observer. On failure the observer is
+ * unchanged. Device memory (one piece) is allocated only for tensors that are not dense. Statuses:
  * TDM_BAD_ARGUMENT (NULL, another device than the stream's), TDM_UNSUPPORTED (dtype, named),
  * TDM_BAD_SHAPE (no such axis, or another number of channels), TDM_BAD_STATE (recording),
  * TDM_OUT_OF_HOST_MEMORY, memory, the stream's failure. Since 0.1.
@@ -91,9 +91,9 @@ TDM_API tdm_status tdm_observer_observe(tdm_observer *observer, tdm_stream *stre
 /*
  * Add everything that `from` has seen to `observer`. Both must have equal kind, channels, percent
  * and momentum. `from` is unchanged. Except for the moving average, the result has the bits of one
- * observer that saw all batches, up to the sign of a zero bound. A moving average is the one over
- * the batches of `observer`, then those of `from`, up to rounding in double precision. Statuses:
- * TDM_BAD_ARGUMENT (nothing changes). Since 0.1.
+ * observer that saw all batches, up to the sign of a zero bound. A moving average becomes that of
+ * the batches of `observer`, followed by those of `from`, up to rounding in double precision.
+ * Statuses: TDM_BAD_ARGUMENT (nothing changes). Since 0.1.
  */
 TDM_API tdm_status tdm_observer_merge(tdm_observer *observer, const tdm_observer *from);
 
@@ -113,8 +113,8 @@ TDM_API tdm_status tdm_observer_seen(const tdm_observer *observer, tdm_observer_
  * have `channels` elements, which must equal desc.channels. The range is {0, 0} if nothing finite
  * was seen. Kinds with a histogram run a search per channel.
  *
- * symmetric: not 0 for quantized values around a fixed zero point. Their integers are -127 to 127
- * (s8), 0 to 255 (u8) or -7 to 7 (s4). Otherwise all integers of the dtype are used. Statuses:
+ * If symmetric is not 0, the zero point is fixed. The quantized values are then -127 to 127 (s8), 0
+ * to 255 (u8) or -7 to 7 (s4). Otherwise all integers of the dtype are used. Statuses:
  * TDM_BAD_ARGUMENT (NULL, another length), TDM_BAD_DTYPE. Since 0.1.
  */
 TDM_API tdm_status tdm_observer_bounds(const tdm_observer *observer, tdm_dtype dtype, int symmetric,
@@ -122,8 +122,9 @@ TDM_API tdm_status tdm_observer_bounds(const tdm_observer *observer, tdm_dtype d
 
 /*
  * Get the scales and zero points of those ranges, as tdm_tensor_quantize_minmax derives them. They
- * are the content of the f32 and s32 tensors of tdm_quantization. symmetric: every zero point is 0,
- * for u8 128. A range of zeros has the scale 0. Statuses: as tdm_observer_bounds. Since 0.1.
+ * are the content of the f32 and s32 tensors of tdm_quantization. If symmetric is not 0, every zero
+ * point is 0, or 128 for u8. A range of zeros has the scale 0. Statuses: as tdm_observer_bounds.
+ * Since 0.1.
  */
 TDM_API tdm_status tdm_observer_parameters(const tdm_observer *observer, tdm_dtype dtype,
                                            int symmetric, float *scales, int32_t *zero_points,

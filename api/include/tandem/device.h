@@ -125,13 +125,13 @@ typedef struct tdm_context_options {
  * cached for a day. TANDEM_DRIVER_PROBE=off in the environment opens drivers without the helper
  * process.
  *
- * Environment variables that this call reads (docs/architecture.md lists all variables):
+ * Some environment variables that this call or its devices read (docs/architecture.md lists all):
  *   TANDEM_OPENCL_LIBRARY, TANDEM_CUDA_LIBRARY   other driver files; ignored in programs that run
  *                                                with raised privileges
  *   TANDEM_POOL=direct                           one native allocation per block
  *   TANDEM_POOL=debug                            debug mode
  *   TANDEM_POOL=debug,abort                      the same; a write outside a block or to freed
- *                                                memory is told on standard error and ends the
+ *                                                memory is reported on standard error and ends the
  *                                                process by abort(), for tests
  *   TANDEM_CACHE_DIR                             folder of the program cache; "off" disables it
  * tdm_device_get reads TANDEM_TUNING_FILE, the file that `tandem tune` wrote; "off": no file.
@@ -151,9 +151,9 @@ TDM_API void tdm_context_destroy(tdm_context *context);
 TDM_API int tdm_context_device_count(const tdm_context *context);
 
 /*
- * Returns the number of notes. A note is one sentence for each skipped backend, platform or device,
- * e.g. "cuda: no driver: libcuda.so.1: ..." or "opencl: platform Clover has no devices".
- * Thread-safe. Since 0.1.
+ * Returns the number of notes. There is one for each skipped backend, platform or device, and for
+ * each unknown backend name, e.g. "cuda: no driver: libcuda.so.1: ..." or "opencl: platform Clover
+ * has no devices". Thread-safe. Since 0.1.
  */
 TDM_API int tdm_context_note_count(const tdm_context *context);
 
@@ -161,18 +161,19 @@ TDM_API int tdm_context_note_count(const tdm_context *context);
 TDM_API const char *tdm_context_note(const tdm_context *context, int index);
 
 /*
- * Get device `index` of the context. The first call opens it (native context, default stream,
- * pool). The device is shared: each successful call adds a reference, which the caller releases
- * with tdm_device_release. Blocking on first use. Statuses: TDM_BAD_ARGUMENT, TDM_NO_DEVICE (no
- * such index), TDM_OUT_OF_HOST_MEMORY, TDM_DEVICE_LOST, TDM_INTERNAL (the driver refused; the
- * detail says what). Thread-safe. Since 0.1.
+ * Get device `index` of the context. The first call opens it (native context and pools). The device
+ * is shared: each successful call adds a reference, which the caller releases with
+ * tdm_device_release. Blocking on first use. Statuses: TDM_BAD_ARGUMENT, TDM_NO_DEVICE (no such
+ * index), TDM_OUT_OF_HOST_MEMORY, TDM_DEVICE_LOST, TDM_INTERNAL (the driver refused; the detail
+ * says what). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_get(tdm_context *context, int index, tdm_device **device);
 
 /*
  * *index = the first device that `selector` matches. A selector is a decimal index, or a part of
- * the device's selector text, case-insensitive ("pocl", "opencl/rusticl"). TDM_NO_DEVICE if none
- * matches; the detail then lists the devices. Thread-safe. Since 0.1.
+ * the device's selector text, case-insensitive ("pocl", "opencl/rusticl"). Statuses:
+ * TDM_BAD_ARGUMENT, TDM_NO_DEVICE (none matches; the detail lists the devices). Thread-safe. Since
+ * 0.1.
  */
 TDM_API tdm_status tdm_context_find_device(const tdm_context *context, const char *selector,
                                            int *index);

@@ -7,16 +7,16 @@
  * once. A, B, C, D are stored in f32, f16 or bf16. Sums are accumulated in f32 and D is rounded
  * once. Matrices are the last two dimensions; leading dimensions (at most 6) are the batch.
  *
- * An operand that is multiplied by zero is not read. alpha = 0 skips A, B and their quantization
- * parameters; beta = 0 skips C. A NaN or an infinity there does not reach D.
+ * An operand that is multiplied by zero is not read. If alpha is 0, A, B and their quantization
+ * parameters are skipped. If beta is 0, C is skipped. A NaN or an infinity there does not reach D.
  *
  * Integer matrices: A of u8 or s8 by B of s8, each with or without quantization parameters
  * (tandem/quant.h). Without them the scale is 1 and the zero point 0. Scales are f32, f16 or bf16.
  * A's parameters may vary along its rows and batch, B's along its columns and batch. The sum is
  * exact:
  *
- *     acc = Σ (A − zero_A)·(B − zero_B) + bias + C    bias: s32 or absent; C: the same, only if D
- *                                                     is of integers
+ *     acc = Σ (A − zero_A)·(B − zero_B) + bias + C    bias: s32 or absent; C: added here only if
+ *                                                     D is of integers, and then s32 or absent
  *     D of s32:       acc
  *     D of s8, u8:    zero_D + rint(clamp(float(acc)·m, low − zero_D, high − zero_D)),
  *                     m = scale_A·scale_B / scale_D; D carries its parameters, for the whole tensor
@@ -140,8 +140,8 @@ TDM_API tdm_status tdm_gemm_plan_workspace_size(const tdm_gemm_plan *plan, size_
  */
 TDM_API const char *tdm_gemm_plan_variant(const tdm_gemm_plan *plan);
 
-/* Returns lines "variant: reason" of the candidates that were refused before the chosen one. Owned
- * by the plan; "" if there were none; NULL for NULL. Thread-safe. Since 0.1. */
+/* Returns one line "variant: reason" for each candidate that was refused before the chosen one.
+ * Owned by the plan; "" if there were none; NULL for NULL. Thread-safe. Since 0.1. */
 TDM_API const char *tdm_gemm_plan_refusals(const tdm_gemm_plan *plan);
 
 /*
@@ -165,7 +165,8 @@ TDM_API const char *tdm_gemm_plan_tuning(const tdm_gemm_plan *plan);
  *     (tdm_tensor_reshape).
  * Otherwise _run refuses it (TDM_BAD_ARGUMENT, TDM_BAD_SHAPE) and says why. Statuses:
  * TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (the plan was made without
- * packed_b, or recording), memory, the stream's failure. All thread-safe. Since 0.1.
+ * packed_b, or recording), TDM_UNSUPPORTED (B is too large), memory, the stream's failure. All
+ * thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_pack_b(const tdm_gemm_plan *plan, tdm_stream *stream,
                                    const tdm_tensor *b, tdm_packed **packed);
@@ -201,10 +202,10 @@ static inline tdm_gemm_args tdm_gemm_args_init(void) {
 
 /*
  * Enqueue the GEMM. It never allocates device memory, builds or waits, and it can be recorded. D
- * may be the very same view as C or residual. Any other overlap of D with an operand is refused.
- * alpha = 0 never reads A and B, beta = 0 never reads C. Another stream must not use the workspace
- * at the same time. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE, the
- * stream's failure. Thread-safe. Since 0.1.
+ * may be the very same view as C or residual. Any other overlap of D with an operand is refused. A
+ * and B are not read if alpha is 0, and C is not read if beta is 0. Another stream must not use the
+ * workspace at the same time. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,
+ * TDM_BAD_STATE, the stream's failure. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_gemm_plan_run(const tdm_gemm_plan *plan, tdm_stream *stream,
                                      const tdm_gemm_args *args);

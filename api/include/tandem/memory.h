@@ -1,8 +1,9 @@
 /*
  * Device memory: pooled buffers, statistics, budget, memory events, traces.
  *
- * Every buffer and tensor comes from the device's caching pool. A freed block returns to the pool
- * in stream order. It is reused only where no enqueued work can still touch it.
+ * Buffers and tensors come from the device's caching pool, or from a private one
+ * (tandem/memory_control.h). A freed block returns to the pool in stream order. It is reused only
+ * where no enqueued work can still touch it.
  */
 #ifndef TANDEM_MEMORY_H
 #define TANDEM_MEMORY_H
@@ -45,10 +46,10 @@ TDM_API tdm_status tdm_buffer_copy(tdm_stream *stream, tdm_buffer *target, size_
                                    const tdm_buffer *source, size_t source_offset, size_t bytes);
 
 /*
- * Push a tag ("weights", "layer 3/attention") that names later allocations of the calling thread;
- * pop ends the latest one. Statistics, traces and leak reports show the tag of each block. Tags
- * nest, 32 deep; the innermost one applies. The text is copied and kept for the life of the
- * process, so name kinds of objects, not each object.
+ * The push function sets a tag ("weights", "layer 3/attention") for later allocations of the
+ * calling thread. The pop function ends the latest tag. Statistics, traces and leak reports show
+ * the tag of each block. Tags nest, 32 deep; the innermost one applies. The text is copied and kept
+ * for the life of the process, so name kinds of objects, not each object.
  *
  * Statuses of push: TDM_BAD_ARGUMENT (NULL, TDM_MEMORY_TAG_BYTES or longer), TDM_BAD_STATE (too
  * deep), TDM_OUT_OF_HOST_MEMORY. Statuses of pop: TDM_BAD_STATE (no tag is open). Thread-safe.
@@ -63,7 +64,7 @@ typedef struct tdm_memory_stats {
     size_t struct_size; /* sizeof(tdm_memory_stats), set by the caller */
     uint64_t requested; /* requested by live blocks */
     uint64_t requested_peak;
-    uint64_t allocated; /* live blocks, rounded to their size class */
+    uint64_t allocated; /* live blocks, after rounding */
     uint64_t allocated_peak;
     uint64_t reserved; /* held from the driver: live, cached and unused */
     uint64_t reserved_peak;
@@ -79,17 +80,17 @@ typedef struct tdm_memory_stats {
     uint64_t live_blocks;
 } tdm_memory_stats;
 
-/* Statistics of the device's pool, exact at the time of the call. Statuses: TDM_BAD_ARGUMENT.
- * Thread-safe. Since 0.1. */
+/* Get the statistics of the device's pool, which are exact at the time of the call. Statuses:
+ * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_memory_stats(const tdm_device *device, tdm_memory_stats *stats);
 
 /* Reset the peaks to the current values. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
 TDM_API tdm_status tdm_device_reset_peaks(tdm_device *device);
 
 /*
- * Bound the memory that the pool holds from the driver; 0: the context's bound. If the bound is
- * below the reserved bytes, cached memory is released first. Live blocks stay. Statuses:
- * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
+ * Set the bound of the reserved bytes. 0 restores the context's bound. If more is reserved, the
+ * call releases cached memory until the bound holds or none is left, and may wait for pending
+ * frees. Live blocks stay. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t bytes);
 
@@ -102,10 +103,10 @@ TDM_API tdm_status tdm_device_set_memory_budget(tdm_device *device, uint64_t byt
  * is a good share. 0, the initial value, disables the throttle.
  *
  * The price: an allocation may wait for a long kernel of another stream although the device has
- * memory left. If that stream itself waits for the allocating thread, the wait would never end. So
- * after `patience_ms` (at least 1 with a share) the pool grows instead, and no allocation waits
- * again before that work has ended. Threads that use the pool at the same time have thread caches
- * of it, eight at most. Each cache counts bytes and remembers such a wait for itself. Statuses:
+ * memory left. If that stream itself waits for the allocating thread, the wait would never end.
+ * After `patience_ms` (at least 1 with a share) the pool therefore grows instead. No allocation
+ * waits again before that work has ended. Threads that use the pool at the same time have caches of
+ * it, eight at most. Each cache counts its own bytes and remembers its own timeout. Statuses:
  * TDM_BAD_ARGUMENT. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_device_set_memory_throttle(tdm_device *device, uint32_t share,
@@ -145,8 +146,11 @@ typedef struct tdm_memory_report {
     double fragmentation;  /* 1 - largest_free / free; 0 where nothing is free */
 } tdm_memory_report;
 
-/* Get the statistics of the device's pool. All counters belong to one moment.
- * tdm_device_reset_peaks resets the peaks. Statuses: TDM_BAD_ARGUMENT. Thread-safe. Since 0.1. */
+/*
+ * Get the statistics of the device's pool. All counters belong to one moment; the free bytes are
+ * read just after it. tdm_device_reset_peaks resets the peaks. Statuses: TDM_BAD_ARGUMENT.
+ * Thread-safe. Since 0.1.
+ */
 TDM_API tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report *report);
 
 /* Allocations under one tag (tdm_memory_tag_push): rounded bytes and blocks. */

@@ -33,9 +33,9 @@ TDM_API tdm_status tdm_opencl_handles_of_device(tdm_device *device,
                                                 struct _cl_context **context);
 
 /*
- * Get the cl_command_queue of a stream. It is in order, and has profiling if the device supports
- * it. Commands enqueued on it follow the stream's order, as long as no other thread uses the stream
- * meanwhile. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED. Thread-safe. Since 0.1.
+ * Get the cl_command_queue of a stream. The queue is in order, and has profiling if the device
+ * supports it. Commands enqueued on it follow the stream's order, as long as no other thread uses
+ * the stream meanwhile. Statuses: TDM_BAD_ARGUMENT, TDM_UNSUPPORTED. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_opencl_queue_of_stream(tdm_stream *stream, struct _cl_command_queue **queue);
 
@@ -50,10 +50,10 @@ TDM_API tdm_status tdm_opencl_memory_of_buffer(tdm_buffer *buffer, struct _cl_me
 
 /*
  * Create a buffer on the first `bytes` of a cl_mem, which must be a buffer object of the device's
- * cl_context. The cl_mem is retained until the buffer is gone. It does not count in the pool's
- * statistics. The caller releases the result with tdm_buffer_destroy. Statuses: TDM_BAD_ARGUMENT
- * (NULL, not a buffer object, another context, too small, 0 bytes), TDM_UNSUPPORTED,
- * TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
+ * cl_context. Tandem retains the cl_mem until the buffer is released. It does not count in the
+ * pool's statistics. The caller releases the result with tdm_buffer_destroy. Statuses:
+ * TDM_BAD_ARGUMENT (NULL, not a buffer object, another context, too small, 0 bytes),
+ * TDM_UNSUPPORTED, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_buffer_from_opencl(tdm_device *device, struct _cl_mem *memory, size_t bytes,
                                           tdm_buffer **buffer);

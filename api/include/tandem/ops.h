@@ -8,7 +8,8 @@
  *
  * Common statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap, unknown operation),
  * TDM_BAD_SHAPE, TDM_BAD_DTYPE (dtypes differ), TDM_UNSUPPORTED (no kernel for the dtype),
- * TDM_BUILD_FAILED, memory, the stream's failure. Thread-safe. Since 0.1.
+ * TDM_BUILD_FAILED, TDM_BAD_STATE (recording, and the kernel is not built), memory, the stream's
+ * failure. Thread-safe. Since 0.1.
  */
 #ifndef TANDEM_OPS_H
 #define TANDEM_OPS_H
@@ -86,8 +87,9 @@ TDM_API tdm_status tdm_binary_op(tdm_stream *stream, tdm_binary op, const tdm_te
  * Reduce over `axis_count` distinct axes (0 ≤ axis < rank of x). axis_count = 0 with axes NULL
  * reduces over all. y has x's shape with the reduced dimensions either dropped or kept as 1.
  * Dtypes: f32, f16, bf16 (accumulated in f32, rounded once) and s32 (sum wraps; mean unsupported).
- * argmax writes s32 and takes exactly one axis, or all axes; then the index is row-major. The order
- * of additions is fixed, so every run gives the same bits.
+ * argmax writes s32 and takes one axis or all axes. The index over all axes is row-major. The order
+ * of additions is fixed, so every run gives the same bits. A recorded reduction may add in another
+ * order.
  */
 TDM_API tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_tensor *x,
                               const int *axes, int axis_count, tdm_tensor *y);

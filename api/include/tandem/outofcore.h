@@ -1,18 +1,18 @@
 /*
- * GEMM with matrices that do not fit into the device's memory, or into the part of it that may be
- * used:
+ * GEMM for matrices that do not fit into the device's memory, or into a given part of it:
  *
  *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual)
  *
  * It has all types and epilogues of tandem/gemm.h. Any operand may lie in host memory (plain,
  * pinned, or of a mapped file), and a budget bounds the device memory. D is cut into tiles. Panels
  * of A and B are copied to the device while others are multiplied, and finished tiles of D are
- * copied back. Each of the three has a queue of its own.
+ * copied back. The copies to the device, the GEMMs and the copies back each have their own queue.
  *
  * If the budget holds a tile with all of K, an element has the bits that tdm_gemm gives it in
- * device memory (docs/numerics.md says when). With less, K is cut into steps. D of integers stays
- * the same. Sums of floats are then rounded to f32 between steps, in the order of K, and are within
- * the tolerance of docs/numerics.md. tdm_outofcore_info reports the steps.
+ * device memory (docs/numerics.md says when). With a smaller budget, K is cut into steps. A D of
+ * integers has the same bits then too. Sums of floats are rounded to f32 between steps, in the
+ * order of K. They are within the tolerance of docs/numerics.md. tdm_outofcore_info reports the
+ * steps.
  */
 #ifndef TANDEM_OUTOFCORE_H
 #define TANDEM_OUTOFCORE_H
@@ -167,7 +167,7 @@ static inline tdm_outofcore_args tdm_outofcore_args_init(void) {
  * on whatever streams.
  *
  * D may be the very same memory and layout as C or the residual. Any other overlap with an operand
- * is refused. alpha = 0: A and B do not reach D. beta = 0: C is never read.
+ * is refused. A and B do not reach D if alpha is 0. C is not read if beta is 0.
  *
  * On failure the call waits for the work that it enqueued. Nothing accesses host memory afterwards,
  * and D is undefined if work had begun. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_BAD_DTYPE,

@@ -14,8 +14,8 @@
  *     TDM_PER_ROW_GROUP(32)     {1, 32}   parameters M×ceil(K/32): groups of 32 along K of M×K
  *
  * docs/numerics.md has the rules of every conversion, including rounding. The results have the same
- * bits on every device, except f16 results of one driver, which that page names. Operations that
- * are not about quantization (tdm_tensor_copy, tdm_tensor_convert, …) see the stored integers.
+ * bits on every device, except f16 results of one driver, which that page names. tdm_tensor_copy,
+ * tdm_tensor_convert and similar operations use the stored integers.
  */
 #ifndef TANDEM_QUANT_H
 #define TANDEM_QUANT_H
@@ -177,8 +177,8 @@ TDM_API tdm_status tdm_tensor_quantize_minmax(tdm_stream *stream, const tdm_tens
 
 /*
  * target = scale · (source − zero_point) in f32, rounded once more if target is f16 or bf16. source
- * carries parameters (s8, u8, s4, or s32 with scales only). Same shape, any strides, no overlap.
- * Enqueues. Statuses: as tdm_tensor_quantize. Thread-safe. Since 0.1.
+ * carries parameters. It is s8, u8, s4, or s32 without zero points. Same shape, any strides, no
+ * overlap. Enqueues. Statuses: as tdm_tensor_quantize. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_tensor_dequantize(tdm_stream *stream, const tdm_tensor *source,
                                          tdm_tensor *target);
@@ -199,7 +199,7 @@ TDM_API tdm_status tdm_tensor_requantize(tdm_stream *stream, const tdm_tensor *s
  * accessed. mask, if not NULL, is u8 of the same shape. It is 1 where the straight-through gradient
  * passes (the quantized value before saturation is in the range), else 0. source and target: f32,
  * f16, bf16. target may be the very same view as source. Enqueues. Statuses: as
- * tdm_tensor_quantize. Thread-safe. Since 0.1.
+ * tdm_tensor_quantize, and TDM_BAD_DTYPE (mask). Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_tensor_fake_quantize(tdm_stream *stream, const tdm_tensor *source,
                                             const tdm_tensor *like, tdm_tensor *target,

@@ -41,16 +41,16 @@ TDM_API tdm_status tdm_stream_synchronize(tdm_stream *stream);
  */
 TDM_API tdm_status tdm_stream_flush(tdm_stream *stream);
 
-/* Clear a sticky failure. Results of the failed work are undefined. TDM_DEVICE_LOST cannot be
+/* Clear a sticky failure. The results of the failed work stay undefined. TDM_DEVICE_LOST cannot be
  * cleared. Statuses: TDM_BAD_ARGUMENT, TDM_DEVICE_LOST. Since 0.1. */
 TDM_API tdm_status tdm_stream_clear_failure(tdm_stream *stream);
 
 /*
- * Run a host function in stream order, after earlier work and before later work of the stream. It
- * runs on a thread of the driver or of the library and must not call Tandem. If the call succeeds,
- * the function runs exactly once, even if earlier work failed. If the device is lost, it runs at
- * the latest in the wait that reports the loss, or in tdm_stream_destroy, on that thread. user must
- * stay valid until then.
+ * Run a host function in stream order, after earlier work and before later work of the stream. The
+ * function must not call Tandem. It runs on a thread of the driver or of the library, or on the
+ * calling thread (see below). If the call succeeds, the function runs exactly once, even if earlier
+ * work failed. If the device is lost, it runs at the latest in the wait that reports the loss, or
+ * in tdm_stream_destroy, on that thread. user must stay valid until then.
  *
  * Not blocking if the device has TDM_CAP_HOST_TASK. Otherwise the call waits for the stream and
  * runs the function itself. Statuses: TDM_BAD_ARGUMENT, TDM_OUT_OF_HOST_MEMORY, the stream's
@@ -90,17 +90,18 @@ TDM_API tdm_status tdm_stream_wait_event(tdm_stream *stream, tdm_event *event);
  * *nanoseconds = time from `start` to `end`. Both events must be done and on one device. The
  * device's clock is used if the device has TDM_CAP_PROFILING. Otherwise the host's clock is used,
  * read by a host task just before the event. *from_device (may be NULL) is 1 for the device's
- * clock, else 0. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (not done). Thread-safe. Since 0.1.
+ * clock, else 0. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (not done), the failure of the work
+ * before an event. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_event_elapsed(tdm_event *start, tdm_event *end, double *nanoseconds,
                                      int *from_device);
 
 /*
  * Start recording. Until tdm_stream_end_recording, operations on the stream are checked as usual
- * but only recorded, not run. Operations that would allocate, build, wait or read on the host are
- * refused with TDM_BAD_STATE. The run functions of plans never do those. Other operations build on
- * their first run, so run them once before recording. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE
- * (already recording), the failure. Since 0.1.
+ * but only recorded, not run. Operations that would allocate, build, wait, or copy from or to the
+ * host are refused with TDM_BAD_STATE. The run functions of plans never do those. Other operations
+ * build on their first run, so run them once before recording. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_BAD_STATE (already recording), TDM_OUT_OF_HOST_MEMORY, the failure. Since 0.1.
  */
 TDM_API tdm_status tdm_stream_begin_recording(tdm_stream *stream);
 

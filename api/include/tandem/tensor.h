@@ -49,9 +49,10 @@ TDM_API tdm_status tdm_tensor_create(tdm_device *device, tdm_dtype dtype, int ra
 
 /*
  * Create a tensor of any layout on an existing buffer, starting `offset` elements into it. The
- * tensor keeps the buffer alive. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_DTYPE, TDM_BAD_SHAPE (the
- * layout exceeds the buffer), TDM_UNSUPPORTED (sub-byte offset or strides that split a storage
- * unit). Thread-safe. Since 0.1.
+ * tensor keeps the buffer alive. The caller releases it with tdm_tensor_destroy. Statuses:
+ * TDM_BAD_ARGUMENT, TDM_BAD_DTYPE, TDM_BAD_SHAPE (the layout exceeds the buffer), TDM_UNSUPPORTED
+ * (sub-byte offset or strides that split a storage unit), TDM_OUT_OF_HOST_MEMORY. Thread-safe.
+ * Since 0.1.
  */
 TDM_API tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset,
                                         const tdm_layout *layout, tdm_tensor **tensor);
@@ -60,8 +61,8 @@ TDM_API tdm_status tdm_tensor_on_buffer(tdm_buffer *buffer, int64_t offset,
  * Since 0.1. */
 TDM_API void tdm_tensor_destroy(tdm_tensor *tensor);
 
-/* Properties. NULL gives zero, TDM_DTYPE_NONE or NULL. A dimension outside the rank gives 0.
- * Thread-safe. Since 0.1. */
+/* Properties of a tensor. A NULL tensor gives zero, TDM_DTYPE_NONE or NULL. A dimension outside the
+ * rank gives 0. Thread-safe. Since 0.1. */
 TDM_API tdm_dtype tdm_tensor_dtype(const tdm_tensor *tensor);
 TDM_API int tdm_tensor_rank(const tdm_tensor *tensor);
 TDM_API int64_t tdm_tensor_dim(const tdm_tensor *tensor, int dimension);
@@ -155,10 +156,11 @@ TDM_API tdm_status tdm_tensor_copy(tdm_stream *stream, const tdm_tensor *source,
  * the source has been read. Earlier work of source_stream is then done, and its failures are
  * returned. The target's side is only enqueued.
  *
- * On one device the call is tdm_tensor_copy on target_stream, ordered as above by events, and does
- * not block. Statuses: TDM_BAD_ARGUMENT (NULL, a tensor that is not on its stream's device,
- * overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (recording), TDM_UNSUPPORTED, memory (of
- * both devices and pinned), either stream's failure. Thread-safe. Since 0.1.
+ * If both tensors are on one device, the call is a tdm_tensor_copy on target_stream. Events order
+ * it as above, and it does not block. Statuses: TDM_BAD_ARGUMENT (NULL, a tensor that is not on its
+ * stream's device, overlap), TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_BAD_STATE (recording),
+ * TDM_UNSUPPORTED, memory (of both devices and pinned), either stream's failure. Thread-safe. Since
+ * 0.1.
  */
 TDM_API tdm_status tdm_tensor_copy_across(tdm_stream *source_stream, const tdm_tensor *source,
                                           tdm_stream *target_stream, tdm_tensor *target);

@@ -3,17 +3,17 @@
  * are a list in host memory (of a mapped file, for instance). They are copied to the device ahead
  * of their use.
  *
- *     tdm_weight_stream_create(device, items, count, &options, &offload)
+ *     tdm_weight_stream_create(device, items, count, &options, &weight_stream)
  *     for each layer i, any number of times:
- *         tdm_weight_stream_acquire(offload, i, stream, &weights);   the stream waits for the copy,
- *                                                              the host does not
+ *         // The stream waits for the copy; the host does not.
+ *         tdm_weight_stream_acquire(weight_stream, i, stream, &weights);
  *         ... operations on stream that use weights ...
- *         tdm_weight_stream_release(offload, i, stream);             the slot is free when the
- *                                                              reaches this point
+ *         // The slot is free when the stream reaches this point.
+ *         tdm_weight_stream_release(weight_stream, i, stream);
  *
  * A part of the budget keeps some items permanently. The rest is a ring buffer for the other items.
- * After each acquire, the items that followed it the last time are prefetched. The first time these
- * are the next items of the list.
+ * After each acquire, the library prefetches the items that followed it the last time. The first
+ * time, these are the next items of the list.
  */
 #ifndef TANDEM_WEIGHT_STREAM_H
 #define TANDEM_WEIGHT_STREAM_H
@@ -38,7 +38,7 @@ typedef struct tdm_weight_stream_options {
     uint64_t budget_bytes; /* bound of device memory; required */
     int depth;             /* items to prefetch; 0: the planner's choice */
     double in_bytes_per_s; /* host to device; 0: measured */
-    double use_s;          /* time that a stream works with one item; 0: average time of a copy */
+    double use_s;          /* duration of the work with one item; 0: average time of a copy */
 } tdm_weight_stream_options;
 
 typedef struct tdm_weight_stream_stats {
@@ -55,11 +55,12 @@ typedef struct tdm_weight_stream_stats {
 } tdm_weight_stream_stats;
 
 /*
- * Divide the budget and allocate it; nothing is copied yet. The host memory must stay valid and
- * unchanged until tdm_weight_stream_destroy, with which the caller releases the object.
- * Blocking; the first call on a device measures its link. Statuses: TDM_BAD_ARGUMENT,
- * TDM_BAD_DTYPE, TDM_BAD_SHAPE, TDM_OVER_BUDGET (the largest item does not fit; the detail gives
- * its size), memory. Thread-safe. Since 0.1.
+ * Divide the budget between these two parts and allocate it. Nothing is copied yet. The host memory
+ * must stay valid and unchanged until tdm_weight_stream_destroy, with which the caller releases the
+ * object. Blocking; the first call on a device measures its link. Statuses: TDM_BAD_ARGUMENT,
+ * TDM_BAD_DTYPE, TDM_BAD_SHAPE, TDM_UNSUPPORTED (strides that split a storage unit),
+ * TDM_OVER_BUDGET (the largest item does not fit; the detail gives its size), memory. Thread-safe.
+ * Since 0.1.
  */
 TDM_API tdm_status tdm_weight_stream_create(tdm_device *device, const tdm_weight_stream_item *items,
                                             int count, const tdm_weight_stream_options *options,
@@ -70,9 +71,9 @@ TDM_API tdm_status tdm_weight_stream_create(tdm_device *device, const tdm_weight
 TDM_API void tdm_weight_stream_destroy(tdm_weight_stream *weight_stream);
 
 /*
- * Make an item available on the device to work that is enqueued on `stream` after this call. It
- * must be released as often as it was acquired. *tensor is borrowed and valid until then. Does not
- * block. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (recording), TDM_OVER_BUDGET (acquired items
+ * Make an item available on the device to work that is enqueued on `stream` after this call. Each
+ * acquired item must be released once per acquire. *tensor is borrowed and valid until then. Does
+ * not block. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_STATE (recording), TDM_OVER_BUDGET (acquired items
  * leave no room), TDM_OUT_OF_HOST_MEMORY, the stream's failure. On failure nothing is acquired.
  * Thread-safe. Since 0.1.
  */
