@@ -16,7 +16,8 @@
  *               3.1 would then share it between the work-groups of all threads.
  *               TDM_LOCAL_ARGUMENT(type, name), the last parameter of a kernel, is group-shared
  *               memory whose size the launch gives. It may be passed to functions.
- *               TDM_RESTRICT. A buffer is two arguments, a pointer and a 64-bit offset in elements.
+ *               TDM_RESTRICT is `restrict` where that is supported. A buffer is two arguments, a
+ *               pointer and a 64-bit offset in elements.
  *               tdm_prefetch(p) prefetches the cache line of a global address, which need not be
  *               valid; it may do nothing. tdm_prefetch_far(p) skips the innermost cache.
  * Ids           tdm_group_{x,y,z}() tdm_groups_{x,y,z}() tdm_item_{x,y,z}()
@@ -38,9 +39,9 @@
  *               places where the unroll hint is not enough.
  *
  * Storage       tdm_f32 tdm_f16 tdm_bf16 tdm_s32 tdm_s8 tdm_u8: element types of buffers. f16 and
- *               bf16 are storage only; arithmetic is in float. tdm_s4 is a byte of two elements, 2i
- *               in the low nibble. Its words take element indices and global pointers; vectors take
- *               even indices.
+ *               bf16 are storage only; arithmetic is in float. tdm_s4 is a byte of two elements;
+ *               element 2i is in the low nibble of byte i. The words for s4 take element indices
+ *               and global pointers; those for vectors take even indices.
  * Scalars       float tdm_load_f32|f16|bf16(p, i)            p: any address space, i: element index
  *               float tdm_load_s32|s8|u8(p, i)               converted, round to nearest even
  *               int   tdm_int_s32|s8|u8(p, i)

@@ -151,9 +151,9 @@ template <class W> TDM_DEVICE W tdm_cxx_load_word(const void *p) {
 template <class W> TDM_DEVICE void tdm_cxx_store_word(void *p, W word) {
     *(W *)p = word;
 }
-/* Stores two values to shared memory, aligned to 8 bytes. Packed into one word, the compiler would
- * keep floats as bits from their source on. ptxas would then wait for every wgmma whose sums they
- * are. */
+/* Stores two values to shared memory, aligned to 8 bytes. If they were packed into one word, the
+ * compiler would keep floats as bits from their source on. ptxas would then wait for every wgmma
+ * whose sums they are. */
 TDM_DEVICE void tdm_cxx_store_pair(void *p, float x0, float x1) {
     asm volatile("st.shared.v2.f32 [%0], {%1, %2};"
                  :

@@ -32,7 +32,8 @@
  *                               arrivals given by tdm_mbarrier_init(b, count), and after all bytes
  *                               announced by tdm_mbarrier_expect(b, bytes). That call is an arrival
  *                               too.
- * tdm_mbarrier_init_fence()     by the work-item that initialized them, before a work-group barrier
+ * tdm_mbarrier_init_fence()     by the work-item that initialized mbarriers, before a work-group
+ *                               barrier
  * tdm_mbarrier_arrive(b)        one arrival
  * tdm_mbarrier_wait(b, parity)  waits until the phase of that parity is over; the first phase has
  *                               parity 0
@@ -60,7 +61,7 @@
  * tdm_multiply_fence()          before the multiplications of a group
  * tdm_multiply_commit()         after them
  * tdm_multiply_wait(N)          waits until at most N groups are pending; d is not accessed before.
- *   Lane l of warp w of the warpgroup holds in d[i] the element of
+ *                               Lane l of warp w of the warpgroup holds in d[i] the element of
  *                               row 16·w + l / 4 + 8·(i / 2 % 2),
  *                               column 8·(i / 4) + 2·(l % 4) + i % 2.
  *

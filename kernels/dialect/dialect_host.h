@@ -12,8 +12,8 @@
 #include "simulator_kernel.h"
 
 /* By default a kernel source is compiled with the features of all architectures, and each variant
- * is registered with its own architecture. Features that devices before 8.0 lack have another form
- * there; a source for those devices alone is compiled with 750. */
+ * is registered with its own architecture. Features that devices before compute capability 8.0 lack
+ * have another form for these devices. A source for these devices alone is compiled with 750. */
 #ifndef TDM_CUDA_ARCHITECTURE
 #define TDM_CUDA_ARCHITECTURE 9999
 #define TDM_CUDA_WGMMA 1

@@ -78,7 +78,8 @@ typedef int16 s32x16;
 #define tdm_mad(a, b, c) mad(a, b, c)
 #define tdm_min(a, b) fmin(a, b)
 #define tdm_max(a, b) fmax(a, b)
-/* A NaN in b must win by itself; one in a makes the first comparison false, which picks a. */
+/* The outer select returns a NaN in b. A NaN in a makes the comparison false, so that the inner
+ * select returns a. */
 #define tdm_min_nan(a, b) select(select(a, b, (b) < (a)), b, isnan(b))
 #define tdm_max_nan(a, b) select(select(a, b, (b) > (a)), b, isnan(b))
 #if defined(__FMA__) || (defined(__clang__) && defined(__aarch64__))
@@ -201,7 +202,8 @@ TDM_OPENCL_WIDE_TYPES_(16)
 #define TDM_CAN_STREAM 1
 #define TDM_CAN_STREAM_NARROW 1
 #define TDM_STREAMV(N, x, p, i) __builtin_nontemporal_store(x, (__global TDM_F32(N) *)((p) + (i)))
-/* If Clang sees both steps, it narrows and stores in one instruction, which is not non-temporal. */
+/* If Clang sees both the narrowing and the store, it uses one instruction for both, which is not
+ * non-temporal. */
 #if defined(__x86_64__)
 #define TDM_OPENCL_KEPT_(TYPE)                                                                     \
     static inline TYPE __attribute__((overloadable, always_inline)) tdm_opencl_kept_16(TYPE v) {   \
@@ -345,8 +347,8 @@ TDM_OPENCL_SATURATED_(4)
 TDM_OPENCL_SATURATED_(8)
 TDM_OPENCL_SATURATED_(16)
 
-/* These words turn a NaN into 0. fmin or fmax cannot: their other operand would be an end of the
- * range. */
+/* These words turn a NaN into 0. fmin and fmax cannot do that: they return their other operand,
+ * which would be an end of the range. */
 #define f32x1_number(x) TDM_OPENCL_NUMBER_(x, float)
 #define f32x4_number(x) TDM_OPENCL_NUMBER_(x, float4)
 #define f32x8_number(x) TDM_OPENCL_NUMBER_(x, float8)
@@ -420,7 +422,7 @@ TDM_DEVICE void tdm_opencl_stream_s4x16(int16 v, __global uchar *p) {
 
 /* These convert TDM_S4_RUN elements between pairs of s4 and bytes. They stay vectors of bytes:
  * widening to s32 would take several times the instructions. `past` selects a non-temporal store,
- * to a multiple of the size. x and y point to the first elements. */
+ * whose address must be a multiple of its size. x and y point to the first elements. */
 #if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
 #define TDM_S4_RUN 64
 typedef char tdm_char64 __attribute__((ext_vector_type(64)));
@@ -639,8 +641,8 @@ TDM_DEVICE float f32x8_hmax(float8 x) {
 TDM_DEVICE float f32x8_hmin(float8 x) {
     return f32x4_hmin(fmin(x.lo, x.hi));
 }
-/* Pairs of rows, pairs of pairs, halves: each line is one shuffle of a CPU's eight-element
- * vectors. */
+/* The rounds exchange elements between pairs of rows, pairs of pairs, and halves. Each assignment
+ * is one shuffle of eight-element vectors of a CPU. */
 #define TDM_OPENCL_TRANSPOSE_(NAME, VECTOR)                                                        \
     TDM_DEVICE void NAME##_transpose(VECTOR v[8]) {                                                \
         VECTOR pair[8], four[8];                                                                   \

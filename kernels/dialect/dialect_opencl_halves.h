@@ -103,7 +103,8 @@ TDM_DEVICE float16 tdm_opencl_halves_16(ushort16 bits) {
 #if defined(__AVX512F__)
 #define f32x16_stream_f16(x, p, i)                                                                 \
     __builtin_nontemporal_store(tdm_opencl_half_bits_16(x), (__global ushort16 *)((p) + (i)))
-/* If Clang sees both steps, it narrows and stores in one instruction, which is not non-temporal. */
+/* If Clang sees both the narrowing and the store, it uses one instruction for both, which is not
+ * non-temporal. */
 TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
     __asm__("" : "+x"(v));
     return v;
@@ -114,9 +115,9 @@ TDM_INLINE ushort16 tdm_opencl_kept_words(ushort16 v) {
 #endif
 
 /* TDM_DEQUANTIZED_STORE_LINE stores two vectors as f16 or bf16, 64 bytes in all. `past` selects a
- * non-temporal store, to a multiple of 64 bytes. The conversion to bf16 rounds a NaN like a number,
- * so only upper bits of a NaN may be set. Vectors with NaNs must therefore come from
- * f32x16_short_nans, or be products with such a vector. */
+ * non-temporal store, whose address must be a multiple of 64 bytes. The conversion to bf16 rounds a
+ * NaN like a number, so only upper bits of a NaN may be set. Vectors with NaNs must therefore come
+ * from f32x16_short_nans, or be products with such a vector. */
 #if defined(__AVX512BW__)
 #define TDM_DEQUANTIZED_STORE_LINE(DT, x, p, past) TDM_CAT2(tdm_opencl_line_, DT)(x, p, past)
 TDM_INLINE float16 f32x16_short_nans(float16 x) {

@@ -13,9 +13,9 @@
 /* If the driver does not promise correct rounding, the quotient is corrected by its exact
  * remainder. With a zero, infinite or NaN operand, or an overflow, there is no usable remainder,
  * and the plain quotient is the result. The operands are scaled by powers of two, so that the
- * remainder and the correction term do not underflow. For the scaled operands a' and b', a' / b' is
- * normal with digits to spare wherever a / b is normal, and the factor that undoes the scaling is
- * exact. If a / b is below the normal numbers, it is rounded a second time. */
+ * remainder and the correction term do not underflow. Wherever a / b is normal, the quotient of the
+ * scaled operands is normal too, with digits to spare. The factor that undoes the scaling is exact.
+ * If a / b is below the normal numbers, it is rounded a second time. */
 TDM_DEVICE TDM_DIVIDE_F32 tdm_divide(TDM_DIVIDE_F32 a, TDM_DIVIDE_F32 b) {
 #ifdef TDM_BUILT_IN_DIVIDE
     return a / b;

@@ -2,13 +2,13 @@
  *
  * Defines: DT the source's type, N vector width, TDM_INTEGER for an integer DT. strided_rows.h
  * describes the rows. The target's type is the launch-time code `type`, plus TDM_CODE_NONTEMPORAL
- * for non-temporal stores. The switch on it is uniform, and one program per source type is a sixth
- * of the programs to build.
+ * for non-temporal stores. The switch on it is uniform. One program per source type is a sixth of
+ * the programs that one for each pair of types would need.
  *
  * A float source passes through f32, which holds all of f16 and bf16; an integer source passes
  * through s32. s32 to bf16 by way of f32 would round twice, so that conversion rounds to odd first.
- * Both elements of a byte of s4 belong to one work-item: span is even then, and offsets of s4 count
- * elements. */
+ * Both elements of a byte of s4 belong to one work-item, so span is even for s4. Offsets of s4
+ * count elements. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/dialect/prefetch.h"
 #include "kernels/dialect/op_codes.h"

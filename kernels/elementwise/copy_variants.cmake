@@ -1,7 +1,7 @@
-# Copies and fills of elements in rows, by their bits. Parameters: bytes of an element, 0 for s4, of
-# which two share a byte; elements of a vector.
+# Variants of copy and fill, which move the bits of elements in rows. Parameters: bytes of an
+# element (0 for s4, of which two share a byte); elements of a vector.
 
-# The types of OpenCL C by which elements of so many bits are moved, and their bytes.
+# For each number of bits: the type by which such elements are moved, and the bytes of an element.
 set(moves_b4 tdm_u8 0)
 set(moves_b8 tdm_u8 1)
 set(moves_b16 tdm_bf16 2)

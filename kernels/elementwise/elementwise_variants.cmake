@@ -1,11 +1,11 @@
 # Elementwise operations and conversions over rows of elements (strided_rows.h). Parameters: type of
-# the elements, of a conversion that of its source; elements of a vector. Vectors are of 16 elements
-# on CPU cores, of 16 bytes on CUDA devices, of four elsewhere; one element at a time is the
-# reference, and the only variant for rows with gaps.
+# the elements (of the source, for a conversion); elements of a vector. A vector has 16 elements on
+# CPU cores, 16 bytes on CUDA devices, and four elements elsewhere. Variants of one element are the
+# reference, and the only ones for rows with gaps.
 
 # Adds a variant for each type.
-#   EXACT  relies on the driver's division and square root, as far as the type is f32; the others
-#          correct theirs
+#   EXACT  relies on the driver's division and square root, if the type is f32; the other variants
+#          correct the results of these
 function(elementwise)
   cmake_parse_arguments(V "EXACT;DIVIDES" "OP;WIDTH;ARCH" "TYPES" ${ARGN})
   string(TOLOWER "${V_OP}" name)

@@ -13,7 +13,8 @@
 #ifndef TDM_STRIDED_ROWS_H
 #define TDM_STRIDED_ROWS_H
 
-/* a / b for a ≥ 0, b > 0: 64-bit division is a slow subroutine on most GPUs, and rarely needed. */
+/* Returns a / b for a ≥ 0, b > 0. A 64-bit division is a slow subroutine on most GPUs, and rarely
+ * needed. */
 TDM_DEVICE long tdm_quotient(long a, long b) {
     return (a | b) <= 0x7fffffffL ? (long)((int)a / (int)b) : a / b;
 }

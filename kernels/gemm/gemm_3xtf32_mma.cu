@@ -19,10 +19,10 @@
  *                 D  WM / 16 · WN / 8 · 4 sums, WM / 8 · 4 sums of 8 steps
  *
  * The small part of an infinity or a NaN is NaN, and numbers next to the largest become infinite.
- * If a sum is not finite, the whole work-group therefore computes its sums again and splits by
- * `split_any`. That function splits an infinity into ±1 and ±infinity. The product with a finite
- * number that is not 0 is then ±infinity + something finite, with 0 it is NaN, and with an infinity
- * it is ±infinity, as in f32.
+ * If a sum is not finite, the whole work-group therefore computes its sums again, and splits
+ * numbers with `split_any`. That function splits an infinity into ±1 and ±infinity. The product
+ * with a finite number other than 0 is then ±infinity plus a finite number. The product with 0 is
+ * NaN, and that with an infinity is ±infinity, as in f32.
  *
  * GROUPS work-groups share the registers of a multiprocessor. gemm_mma_floats.h has the kernel. */
 #define ELEMENT_BYTES 4

@@ -23,9 +23,9 @@ typedef int64_t tdm_arg_i64;
 #define TDM_CODE_ACT_GELU_TANH 3
 #define TDM_CODE_ACT_SILU 4
 
-/* Sums of f32 are made in blocks: at most this many terms are added one after the other. The sum of
- * a block is then added to the sum of the blocks before it. Rounding errors of equal terms have one
- * sign, and would exceed the bound of docs/numerics.md in longer runs. */
+/* Sums in f32 are computed in blocks: at most this many terms are added one after the other. The
+ * sum of a block is then added to the sum of the blocks before it. The rounding errors of equal
+ * terms have one sign. In longer blocks they would exceed the bound of docs/numerics.md. */
 #define TDM_SUM_BLOCK 256
 
 /* A(i, p) is at i·a_row + p·a_col and B(p, j) at p·b_row + j·b_col, each plus batch·*_batch. Packed

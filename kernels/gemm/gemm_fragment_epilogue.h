@@ -1,10 +1,11 @@
 /* Epilogue of GEMM kernels whose sums are fragments of matrix instructions; shared by *.cu.
  *
- * A warp has a tile of `rows` by `columns` sums, made of 16×8 fragments. In each fragment, lane 4·g
- * + t holds columns 2·t and 2·t + 1 of rows g and g + 8. The warp writes them pair by pair to its
- * own scratch in local memory (tdm_fragment_keep). Lanes then take four neighbouring elements of a
- * row each to D (tdm_fragment_rows, or tdm_fragment_int_rows). Global memory is therefore accessed
- * by whole cache lines, and the epilogue code exists once instead of once per register.
+ * A warp has a tile of `rows` by `columns` sums, made of 16×8 fragments. In each fragment, the lane
+ * with number 4·g + t holds columns 2·t and 2·t + 1 of rows g and g + 8. The warp writes them pair
+ * by pair to its own scratch in local memory (tdm_fragment_keep). Each lane then stores four
+ * neighbouring elements of a row of D at a time (tdm_fragment_rows, or tdm_fragment_int_rows).
+ * Global memory is therefore accessed by whole cache lines, and the epilogue code exists once
+ * instead of once per register.
  *
  *   scratch: row r is at r · columns, its column j at j ^ 8·(r % 4); columns is 32, 64 or 128
  *

@@ -2,8 +2,8 @@
  * gemm_int_mma.cu.
  *
  * A line is a row of A or a column of B. A work-group multiplies TM rows of A by TN columns of B,
- * TK steps of K at a time. These are 64 bytes of a line. STAGES tiles of each operand are in local
- * memory, or on the way there by asynchronous copies, which need no registers:
+ * TK steps of K at a time. TK steps of a line have 64 bytes. STAGES tiles of each operand are in
+ * local memory, or on the way there by asynchronous copies, which need no registers:
  *
  *     stage:  A, TM lines · 64 bytes │ B, TN lines · 64 bytes           a chunk is 16 bytes
  *
@@ -12,9 +12,9 @@
  *   turned     step p, chunk c of its lines:  chunk (LINES / 8)·p + (c ^ p % 8)       16 bits
  *                                             chunk (LINES / 4)·p + (c ^ p % 4 · 2)   32 bits
  *
- * An operand is turned if its lines, not its steps of K, are contiguous in memory. It is copied as
- * it is and transposed on the way to registers; 32-bit elements are then read one by one. 8-bit
- * operands are never stored turned.
+ * An operand is turned if it is contiguous across lines, not along K. It is copied as it is, and
+ * transposed on the way to registers. Elements of 32 bits are then read one by one. 8-bit operands
+ * are never stored turned.
  *
  * There are no bank conflicts, with one exception below. Eight lanes access eight chunks at a time:
  * 128 bytes, which is one word of each bank.
@@ -25,8 +25,9 @@
  *     A copy writes eight neighbouring c of one p.
  *   turned, 32 bits: lanes read lines 8·n … 8·n + 7 (two c) at four steps; p % 4 · 2 makes them
  *     eight different c.
- *   8-bit lines transposed on the way in: eight lanes store lines 4·u + i. l / 2 % 4 takes two
- *     values and l / 8 % 2 makes them four. Two lanes share a bank here, and nowhere else.
+ *   8-bit lines transposed on the way in: eight lanes store lines 4·u + i, with eight u and one i.
+ *     l / 2 % 4 takes two values and l / 8 % 2 makes them four. Two lanes share a bank here, and
+ *     nowhere else.
  *
  * A warp multiplies WM×WN of the tile in the fragments of dialect_tensor.h: 16 × 32 bytes of A, 32
  * bytes × 8 of B. It reads the fragments of one half of the tile's K while it multiplies the other
@@ -36,8 +37,8 @@
  *
  * The addresses or strides of some operands prevent copies of 16 bytes. The work-items then read
  * elements one by one and store them, one tile at a time. This is slow but correct. 8-bit operands
- * whose lines are contiguous take this way too, by words where possible. Elements outside the
- * matrices are zeros.
+ * that are contiguous across lines are copied this way too, by words where possible. Elements
+ * outside the matrices are zeros.
  *
  * A source includes this after defining
  *   TM, TN          rows and columns of a work-group's tile, e.g. 128 and 256
@@ -59,7 +60,7 @@
 #define STAGE_BYTES ((TM + TN) * LINE_BYTES)
 #define A_FRAGMENTS (WM / 16)
 #define B_PAIRS (WN / 16) /* one load reads two fragments */
-/* Row tiles that follow each other before the next column of tiles starts. */
+/* Number of consecutive row tiles before the next column of tiles starts. */
 #define SQUARE 16
 
 TDM_DEVICE int mma_place(int line, int chunk) {
@@ -85,7 +86,8 @@ struct mma_source {
     bool turned;
 };
 
-/* Lines are 64 bytes; a turned operand has LINES elements per step. */
+/* Returns the part of an operand that `item` copies. A line has 64 bytes; a step of a turned
+ * operand has LINES elements. */
 template <int LINES>
 TDM_DEVICE mma_source mma_source_of(const void *from, long at, long line, long depth, long lines,
                                     int item) {
@@ -158,8 +160,8 @@ template <int STANDS> TDM_DEVICE bool mma_is_turned(const mma_source &s) {
     return ELEMENT_BYTES != 1 && (STANDS == TURNED || (STANDS == ANY && s.turned));
 }
 
-/* Starts to copy the next tile of LINES lines. `left` steps of it are within K, none if
- * negative. */
+/* Starts to copy the next tile of LINES lines. `left` steps of it are within K; a negative number
+ * counts as none. */
 template <int LINES, int STANDS> TDM_DEVICE void mma_prefetch(mma_source &s, tdm_u8 *to, int left) {
     constexpr int COPIES = LINES * CHUNKS / ITEMS;
     static_assert(COPIES * ITEMS == LINES * CHUNKS, "the tile does not divide into chunks");

@@ -14,16 +14,17 @@
  *   MR      rows of a micro-tile, e.g. 6
  *   NR      columns of a micro-tile, a multiple of VW, e.g. 64
  *   VW      floats of a vector, e.g. 16
- *   KC      most steps of K in a block, e.g. 512
+ *   KC      largest number of steps of K in a block, e.g. 512
  *   BT      storage type of B, e.g. f32
  *   BITS    bits of a quantized value, if B is quantized: 8 or 4; see gemm_panel_codes.h
  *   PAIRS   A and B are bf16, multiplied in pairs along K; see gemm_panel_pairs.h
  *
- * The last strips have one row less than MR, as many as needed, so that the last strip is not
+ * Some strips at the end have one row less than MR, as many as needed. The last strip is then not
  * nearly empty. The rows of a strip are STRIDE = WORDS + 16 floats apart. They are then reached
- * from one address by constant displacements, and never map to the same cache sets, as rows of a
- * power of two do. Between blocks of K the sums are kept in local memory. At most TDM_SUM_BLOCK
- * terms are added in registers; the parts of a longer block are joined in private memory.
+ * from one address by constant displacements. Unlike rows with a power of two as stride, they do
+ * not map to the same cache sets. Between blocks of K the sums are kept in local memory. At most
+ * TDM_SUM_BLOCK terms are added in registers; the parts of a longer block are joined in private
+ * memory.
  *
  * B is packed in panels of NR columns (gemm_pack.cl) in its own type, or is read in place (b_packed
  * = 0). In place, the work-item packs each panel to local memory as f32. Contiguous full-width rows

@@ -117,8 +117,8 @@ TDM_DEVICE void copy_panel(TDM_GLOBAL const TDM_TYPE(BT) * b, long at, long b_ro
 #endif
 
 /* Multiplies a strip of ROWS rows by a panel. Unless this is the first block of K, the sums of the
- * blocks before (`kept`) are added. B is read in place if it is packed, and otherwise from the copy
- * in `panel`. */
+ * blocks before (`kept`) are added. b_from selects the source of B: packed panels, the copy in
+ * `panel`, or whole rows of the matrix. These rows are also stored to the copy. */
 #define MULTIPLY(NAME, ROWS)                                                                       \
     TDM_DEVICE void NAME(TDM_LOCAL const float *strip, TDM_GLOBAL const TDM_TYPE(BT) * b,          \
                          int b_from, long b_row, TDM_LOCAL float *panel, int depth, int first,     \

@@ -5,8 +5,8 @@
  *   panel    words of rows 2q and 2q + 1 of one column of B. B is packed or in place; a work-item
  *            always copies it, once for all of its strips
  *
- * An odd K is padded with a zero. Numbers below 2^-126 count as 0, in A, in B and as sums: the
- * instruction flushes denormal numbers.
+ * An odd K is padded with a zero. The instruction flushes denormal numbers, so numbers below 2^-126
+ * in A, in B and among the sums count as 0.
  *
  * PoCL compiles for a CPU without this instruction. The loop over a tile is therefore a function
  * with its own target and plain pointers, as in gemm_int_panel_x86.cl. It uses inline assembly
@@ -46,7 +46,7 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const tdm_bf16 *a, long at, long a_row, lon
     }
 }
 
-/* Returns the words of eight neighbours along M, of two steps of K. */
+/* Returns a word for each of eight neighbours along M: two steps of K. */
 TDM_DEVICE s32x8 words_across(TDM_GLOBAL const tdm_bf16 *p, long step) {
     return convert_int8(tdm_opencl_load_8(p)) | convert_int8(tdm_opencl_load_8(p + step)) << 16;
 }
@@ -150,8 +150,8 @@ TDM_DEVICE void copy_pairs(TDM_GLOBAL const tdm_bf16 *b, long b_row, long b_col,
 #define NARROW(halves, low, high)                                                                  \
     __asm__("vcvtne2ps2bf16 %1, %2, %0" : "=v"(halves) : "v"(low), "v"(high))
 
-/* True if D is the plain result A·B, in bf16 and dense. Sums are never denormal; the rounding
- * instruction would flush those to 0. */
+/* True if D is the plain result A·B, in bf16 and contiguous along its rows. The rounding
+ * instruction flushes denormal numbers to 0, but sums are never denormal. */
 TDM_DEVICE int is_narrowed_product(tdm_gemm_epilogue_arg e) {
     if (e.d_type != TDM_CODE_BF16)
         return 0;

@@ -57,7 +57,7 @@
 #if A_COPIES * 4 * ITEMS != TM * TK || B_COPIES * 4 * ITEMS != TN * TK
 #error "the tiles do not divide into vectors"
 #endif
-/* Row tiles that follow each other before the next column of tiles starts. */
+/* Number of consecutive row tiles before the next column of tiles starts. */
 #define SQUARE 16
 
 /* The part of an operand that a work-item copies. Copy n is of line `line` + n·line_step, at step

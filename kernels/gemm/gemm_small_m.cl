@@ -1,9 +1,9 @@
-/* Small-M GEMM (M of 16 and less) for CPU-like devices. It is limited by the bandwidth of reading
- * B, once and in place.
+/* Small-M GEMM (M of 16 and less) for CPU-like devices. B is read once, in place. The memory
+ * bandwidth of these reads limits the speed.
  *
  *     work-item's columns of B    One work-item has all rows of A and a range of columns. K is cut
  *      ┌──────┬──────┬──────┐     into blocks that fit `strip`, which holds the rows of A in f32,
- *    K │      │ item │      │     `stride` apart. This is never a power of two, which would map
+ *    K │      │ item │      │     `stride` apart. `stride` is never a power of two, which would map
  *      └──────┴──────┴──────┘     rows to the same cache sets. `kept` holds the sums of rows ×
  *   A ═══════ ┌──────┐            columns, `pitch` apart. Both are private: a work-group has one
  *             │ kept │            work-item and there is no barrier. At most TDM_SUM_BLOCK terms
@@ -31,7 +31,7 @@
 #include "gemm_epilogue.h"
 #include "kernels/dialect/long_functions.h"
 
-#define ROWS 16    /* most rows of A at a time */
+#define ROWS 16    /* largest number of rows of A at a time */
 #define STRIP 8192 /* floats of `strip` */
 #define KEPT 8192  /* floats of `kept` */
 #define PAD 16     /* padding of a row in `strip`; the stride is a multiple of it */
@@ -65,8 +65,8 @@ TDM_DEVICE void copy_rows(TDM_GLOBAL const void *a, int type, long at, long a_ro
 }
 
 /* kept(m, n) += A(m, ·) · B(·, n) for MT rows and NT columns that are contiguous along K. It
- * prefetches the elements `ahead` of those it reads: a column is too short for the hardware
- * prefetcher. A vector lane adds at most TDM_SUM_BLOCK terms. */
+ * prefetches `ahead` elements ahead of those that it reads, because a column is too short for the
+ * hardware prefetcher. A vector lane adds at most TDM_SUM_BLOCK terms. */
 #define DOT(MT, NT)                                                                                \
     TDM_DEVICE void TDM_CAT4(dot_block_, MT, x, NT)(B_POINTER b, long at, long b_col, long ahead,  \
                                                     const float *strip, int stride, int depth,     \
@@ -148,7 +148,7 @@ TDM_DEVICE void multiply_along_k(B_POINTER b, long at, long b_col, int columns, 
 }
 
 /* kept(m, ·) += A(m, u) · B(u, ·) for MT rows of A and UK rows of B that are contiguous along N. It
- * prefetches the elements `ahead` of those it reads. */
+ * prefetches `ahead` elements ahead of those that it reads. */
 #define AXPY(MT, UK)                                                                               \
     TDM_DEVICE void TDM_CAT4(axpy_, MT, x, UK)(B_POINTER b, long at, long b_row, long ahead,       \
                                                int columns, const float *strip, int stride,        \

@@ -1,6 +1,6 @@
 # GEMM of floats: families, tiles and types. Parameters of a variant (TDM_GEMM_P_* in
 # api/gemm/gemm_internal.h): family; rows and columns of the tile; types of A and B (0: any);
-# work-items of a group; bytes of local memory; and one more that is the family's own.
+# work-items of a group; bytes of local memory; and one more whose meaning depends on the family.
 #
 # A type list `f32 f16` is one variant for each type. B may have another type than A, as in `TYPES
 # f32/f16`.
@@ -12,8 +12,8 @@ set(family_small_m 4)
 set(family_tensor 5)
 set(family_wgmma 6)
 
-# Sets `a` and `b` to the types of A and B, `tag` to how both are called in a name: "f32" or
-# "f32s8".
+# Sets `a` and `b` to the types of A and B, and `tag` to the part of a name that stands for both:
+# "f32" or "f32s8".
 macro(split_types types)
   string(REPLACE "/" ";" both "${types}")
   list(GET both 0 a)
@@ -34,9 +34,8 @@ macro(set_bits_define)
   endif()
 endmacro()
 
-# GEMV and products of few rows on CPU cores: the columns of B, NR at a time in vectors of VW
-# floats, are read once.
-#   REGISTERS  vector registers of the CPU, which bound the rows that are computed at a time
+# Small-M GEMM on CPU cores: the columns of B are read once, NR at a time, in vectors of VW floats.
+#   REGISTERS  vector registers of the CPU, which limit the rows that are computed at a time
 function(gemm_small_m)
   cmake_parse_arguments(V "" "NR;VW;REGISTERS;ARCH" "TYPES" ${ARGN})
   foreach(type IN LISTS V_TYPES)
@@ -56,7 +55,8 @@ function(gemm_panel)
   if(NOT V_OP)
     set(V_OP GEMM)
   endif()
-  # A micro-panel of A with 16 floats behind each row, one of B, and the sums of a tile.
+  # Local memory holds a micro-panel of A with 16 floats after each row, one of B, and the sums of a
+  # tile.
   math(EXPR local "4 * (${V_MR} * (${V_KC} + 16) + ${V_NR} * ${V_KC} + ${V_MR} * ${V_NR})")
   set(pairs "")
   set(a 0)
@@ -76,11 +76,12 @@ endfunction()
 # Hopper's wgmma: two groups of warps compute 128 rows and TN columns while a third copies tiles by
 # tensor maps.
 #   STAGES   tiles of K in local memory
-#   CLUSTER  thread blocks that share tiles; the tile of a variant is that of a cluster
+#   CLUSTER  work-groups that share tiles; the tile of a variant is that of a cluster
 function(gemm_wgmma)
   cmake_parse_arguments(V "" "TN;STAGES;CLUSTER" "TYPES" ${ARGN})
   math(EXPR rows "128 * ${V_CLUSTER}")
-  # Tiles on multiples of 1024 bytes, eight strips of sums, two mbarriers a stage, eight boxes of D.
+  # Local memory holds tiles at multiples of 1024 bytes, eight strips of sums, two mbarriers per
+  # stage, and eight boxes of D.
   math(EXPR tiles "1024 - 16 + ${V_STAGES} * (128 + ${V_TN}) * 128")
   math(EXPR local "${tiles} + 8 * 16 * 32 * 4 + 2 * ${V_STAGES} * 8 + 8 * 16 * 128")
   foreach(type IN LISTS V_TYPES)
@@ -91,9 +92,9 @@ function(gemm_wgmma)
   endforeach()
 endfunction()
 
-# Sets `items` and `local` of a kernel for tensor cores: a warp for each WM rows and WN columns of
-# the tile; STAGES tiles of K of 64 bytes a line, in whose place the sums of the tile, 4 bytes each,
-# stand at the end.
+# Sets `items` and `local` of a kernel for tensor cores: there is a warp for each WM rows and WN
+# columns of the tile. Local memory holds STAGES tiles with 64 bytes of each line. At the end the
+# sums of the tile, 4 bytes each, replace them.
 macro(size_mma)
   math(EXPR items "32 * (${V_TM} / ${V_WM}) * (${V_TN} / ${V_WN})")
   math(EXPR local "${V_STAGES} * (${V_TM} + ${V_TN}) * 64")
@@ -107,9 +108,9 @@ macro(size_mma)
   endif()
 endmacro()
 
-# Tensor cores by mma.sync, 7.5 and later; bf16 asks for 8.0. Fewer STAGES than four fit more groups
-# into the local memory of compute capability 8.6, 8.9, 12.0 and 7.5.
-#   GROUPS  thread blocks that a multiprocessor holds at a time
+# GEMM on tensor cores by mma.sync, from compute capability 7.5 on; bf16 requires 8.0. With fewer
+# STAGES than four, more work-groups fit into the local memory of 8.6, 8.9, 12.0 and 7.5.
+#   GROUPS  work-groups that a multiprocessor holds at a time
 function(gemm_mma)
   cmake_parse_arguments(V "" "TM;TN;WM;WN;STAGES;GROUPS" "TYPES" ${ARGN})
   size_mma()
@@ -127,7 +128,7 @@ function(gemm_mma)
   endforeach()
 endfunction()
 
-# f32 as three products of tf32, for plans that allow it.
+# GEMM of f32 by three products of tf32, for plans that allow it.
 function(gemm_3xtf32)
   cmake_parse_arguments(V "" "TM;TN;WM;WN;STAGES;GROUPS" "" ${ARGN})
   size_mma()
@@ -137,8 +138,8 @@ function(gemm_3xtf32)
           PARAMETERS ${family_tensor} ${V_TM} ${V_TN} 1 1 ${items} ${local} ${V_GROUPS})
 endfunction()
 
-# f32 on CUDA cores with asynchronous copies: 8x8 sums a thread, four tiles of 8 steps of K in local
-# memory.
+# GEMM of f32 on CUDA cores with asynchronous copies: a work-item has 8x8 sums. Local memory holds
+# four tiles of 8 steps of K.
 function(gemm_simt)
   cmake_parse_arguments(V "" "TM;TN;GROUPS" "" ${ARGN})
   math(EXPR items "${V_TM} * ${V_TN} / 64")
@@ -152,9 +153,9 @@ endfunction()
 # memory.
 #   RM, RN   sums of a work-item
 #   VW       elements of a load
-#   PAD      floats behind each line in local memory, against bank conflicts
-#   BUFFERS  pairs of tiles in local memory: 2 loads the next while the present one is multiplied
-#   TAG      end of the name, where a sibling has the same tile
+#   PAD      floats after each step of K in local memory, against bank conflicts
+#   BUFFERS  pairs of tiles in local memory; with 2 the next pair is loaded during multiplication
+#   TAG      suffix of the name, if another variant has the same tile
 function(gemm_tiled)
   cmake_parse_arguments(V "" "OP;TM;TN;TK;RM;RN;VW;PAD;BUFFERS;TAG" "TYPES" ${ARGN})
   if(NOT V_OP)
@@ -213,7 +214,8 @@ gemm_3xtf32(TM 64 TN 64 WM 32 WN 32 STAGES 4 GROUPS 3)
 gemm_simt(TM 128 TN 128 GROUPS 2)
 gemm_simt(TM 128 TN 64 GROUPS 3)
 gemm_simt(TM 64 TN 64 GROUPS 4)
-# Tiles of f32 alone win for some shapes: tuning data choose among them.
+# For f32 there are more tiles. Some are the fastest for some shapes only; tuning data choose among
+# them.
 set(large TM 128 TN 128 RM 8 RN 8 VW 4 PAD 4)
 set(medium TM 64 TN 64 TK 16 RM 4 RN 4 PAD 4)
 set(small TM 32 TN 32 TK 16 RM 4 RN 4 VW 4)

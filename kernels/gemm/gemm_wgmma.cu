@@ -1,13 +1,14 @@
 /* GEMM of f16 or bf16 on the tensor cores of Hopper: a work-group computes 128×TN tiles of D one
  * after the other, with f32 sums in registers.
  *
- * gemm_wgmma_tile.h draws a tile and explains how it arrives. The order of A and of B is a bit of
- * the instruction, so the loop over K is instantiated four times.
+ * gemm_wgmma_tile.h draws a tile and explains how it arrives. The instruction has a bit for the
+ * order of A and one for that of B. The loop over K is therefore instantiated four times.
  *
  * If D has 16 bits and a tensor map describes it (bit 2 of s.turned), bulk copies store it in
- * boxes: 16 rows of 64 columns, those of one warp. If D = A·B only, sums go straight to boxes,
- * which alternate between two buffers: the strip's and the box's. Otherwise sums go to the strip
- * first, where the epilogue reads them. In all other cases the work-items store D.
+ * boxes: 16 rows of 64 columns, those of one warp. If D is just A·B, the sums are written directly
+ * to boxes. The memory of the strip and that of the box then serve as two alternating buffers.
+ * Otherwise the sums are first written to the strip, where the epilogue reads them. If D has no
+ * such tensor map, the work-items store it.
  *
  *     a box:  row r at 128·r bytes, its columns 8·c … 8·c + 7 at 16·(c ^ r % 8) within the row */
 #define TDM_EPILOGUE_VECTOR 4
@@ -44,7 +45,7 @@ TDM_DEVICE int place_in_box(int row, int column) {
     return row * BOX_COLUMNS + (column / 8 ^ row % 8) * 8 + column % 8;
 }
 
-/* Waits until at most PENDING boxes of the warp are still to be read. */
+/* Waits until stores still have to read at most PENDING boxes of the warp. */
 template <int PENDING> TDM_DEVICE void await_boxes(int lane) {
     if (lane == 0)
         tdm_tensor_store_wait(PENDING);

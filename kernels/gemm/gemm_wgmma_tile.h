@@ -17,7 +17,7 @@
  * A line is a row of A or a column of B. Bits 0 (A) and 1 (B) of s.turned select the order; the
  * tensor maps have boxes of the same order.
  *
- * Elements outside the matrices arrive as zeros. The tiles that work-groups compute at a time cover
+ * Elements outside the matrices arrive as zeros. The tiles that are computed at the same time cover
  * squares of D, so that they share operands in the last-level cache. Sums leave through a staging
  * area in local memory (`strip`), 16×32 of a warp at a time, as gemm_fragment_epilogue.h describes.
  * Neighbouring work-items therefore store neighbouring elements of D's rows, whatever the types
@@ -62,7 +62,7 @@
 #define STRIP_WORDS (STRIP_ROWS * STRIP_COLUMNS)
 #define BOX_BYTES (STRIP_ROWS * ROW_BYTES)
 #define ITEMS 384
-/* Row tiles (of clusters) that follow each other before the next column of tiles starts. */
+/* Number of consecutive row tiles (of clusters) before the next column of tiles starts. */
 #define SQUARE (16 / CLUSTER)
 
 typedef struct {

@@ -28,8 +28,8 @@ typedef struct {
     int a_scale_type, b_scale_type, d_scale_type; /* TDM_CODE_F32, _F16, _BF16 or _ABSENT */
     int a_zero_type, b_zero_type, d_zero_type;    /* TDM_CODE_S32, _S8, _U8 or TDM_CODE_ABSENT */
     int low, high;                                /* range of an 8-bit D */
-    /* Panel family only. 1, 2: work-items read A in place, and have room for one strip of it; 2:
-     * there are two threads. */
+    /* Panel family only. 0: work-items copy A. 1 or 2: they read A in place, and have room for one
+     * strip of it. 2 also means that there are two threads. */
     int a_stays;
     int unused; /* prevents padding at the end: Mesa's rusticl omits it from an argument's size */
 } tdm_gemm_quant_arg;

@@ -2,10 +2,11 @@
  * with sums in s32 modulo 2^32.
  *
  * gemm_mma_tile.h draws the tiles, TK = 64 steps of K. gemm_mma.cu describes the sums of a
- * fragment. A is u8 or s8 at run time, and the source has the instructions for both. Zero points
- * may need the sums of the WN columns of B and of the WM rows of A. Every lane adds up the words of
- * the fragments that it multiplies. Lanes with parts of one row or column join them at the end.
- * Each warp keeps these sums in local memory, after the tiles.
+ * fragment. The type of A, u8 or s8, is known at run time only, so the source has the instructions
+ * for both. Corrections for zero points may need the sums of the WN columns of B and of the WM rows
+ * of A. Every lane adds up the words of the fragments that it multiplies. At the end, lanes with
+ * parts of the same row or column add these up. Each warp keeps these sums in local memory, after
+ * the tiles.
  *
  *     local memory:  STAGES tiles, later replaced by TM·TN sums │ warp 0: WN + WM ints │ warp 1 …
  *

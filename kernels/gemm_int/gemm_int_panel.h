@@ -6,8 +6,8 @@
  *
  *     for each block of K
  *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, with zeros
- *           for steps past K. With a_stays, only the strip is copied whose tile has rows past A (or
- *           fewer than MR rows, if A is signed); the others are read in place
+ *           for steps past K. With a_stays, a strip is copied only if its tile has rows past A (or,
+ *           if A is signed, fewer than MR rows); the others are read in place
  *       for each panel of B: pack it to local memory unless B is packed (b_packed), and widen it
  *           there to the type of the strips
  *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a
@@ -32,7 +32,7 @@
  * A source includes this after defining these parameters:
  *     MR                    rows of a micro-tile, e.g. 6
  *     NR                    columns of a micro-tile, e.g. 64
- *     KC                    most steps of K in a block, e.g. 2048
+ *     KC                    largest number of steps of K in a block, e.g. 2048
  *     tdm_strip             type of a strip's elements, e.g. tdm_u8
  *     UNIT                  bytes of a strip's element: 1, 2 or 4
  *     TDM_EPILOGUE_VECTOR   elements of a row that the epilogue finishes at once, e.g. 16
@@ -84,8 +84,8 @@ typedef struct {
 /* A tile of one block: Σ over `quads` of strip · panel. The sums of the blocks before (`kept`) are
  * added unless it is the first block, and the row `add` unless that is NULL. If `straight` it is
  * stored to D, whose rows are d_row apart. Otherwise it goes to `kept`, or in the last block to
- * `tile`. If `tiles` is above 1, the job is so many tiles of MR rows each, one below the other, and
- * none goes to `tile`. */
+ * `tile`. If `tiles` is above 1, the job has that many tiles of MR rows each, one below the other,
+ * and none goes to `tile`. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
     /* The strip in A, if it is read in place: rows are a_row apart and elements are not shifted.

@@ -4,8 +4,8 @@
 #define TDM_GEMM_INT_PANEL_KERNEL_H
 
 /* Copies rows of a transposed A, which is contiguous along M: squares of eight rows by eight quads.
- * The strips of a work-item are contiguous, rows STRIDE apart. Returns how many rows have their
- * whole squares. */
+ * The strips of a work-item are contiguous, rows STRIDE apart. Returns the number of
+ * rows whose whole squares are copied. */
 #define SQUARE 32
 TDM_DEVICE int copy_squares(TDM_GLOBAL const tdm_u8 *a, int type, long at, long a_col, int rows,
                             int depth, TDM_LOCAL tdm_strip *strips) {

@@ -27,7 +27,7 @@
 #define INTS TDM_S32(LANES)
 typedef INTS ints_anywhere __attribute__((aligned(4)));
 
-/* The last strip's tile has fewer rows if these are enough. */
+/* The tile of the last strip has only four or two rows if these are enough. */
 #define TDM_TILE_ROWS(rows) ((rows) > 4 ? MR : (rows) > 2 ? 4 : 2)
 
 #define TDM_TILES_TOGETHER 1
@@ -41,17 +41,17 @@ typedef INTS ints_anywhere __attribute__((aligned(4)));
 #define WIDTH LANES
 #define FACTORS INTS
 #define SPLAT_QUAD(a, p) a = (INTS)(*(const int *)(p))
-/* Broadcasts a quad of s8, converted to u8 by adding 128. LLVM would do this in a scalar register,
- * and keep the words of many rows. */
+/* Broadcasts a quad of s8, converted to u8 by adding 128. LLVM would do this in scalar registers,
+ * and keep the words of many rows in them. */
 #define SPLAT_FLIPPED(a, p)                                                                        \
     __asm__("vpxord %1%{1to16%}, %2, %0" : "=v"(a) : "m"(*(const int *)(p)), "v"(flip))
 #define ADD_PRODUCTS(sum, a, b)                                                                    \
     TDM_UNROLL for (int v = 0; v < NV; v++)(sum)[v] =                                              \
         __builtin_ia32_vpdpbusd512((sum)[v], a, (b)[v])
 #define COLUMNS(sum, v) (sum)[v]
-/* Offset of row i of a strip: that of an odd row, times a scale that an address can have. The odd
- * rows' offsets are hidden from the compiler. PoCL's LLVM otherwise derives each row from the one
- * before, loads all of them ahead, and spills. */
+/* Offset of row i of a strip: that of an odd row times 1, 2, 4 or 8, a factor that an address can
+ * contain. The offsets of the odd rows are hidden from the compiler. PoCL's LLVM otherwise derives
+ * each row from the one before, loads all of them ahead, and spills. */
 #define ROW_AT(i)                                                                                  \
     ((i) % 8 == 0   ? odd_rows[(i) / 8] * 8                                                        \
      : (i) % 4 == 0 ? odd_rows[(i) / 4] * 4                                                        \
@@ -75,7 +75,8 @@ typedef uchar unsigned_factors __attribute__((ext_vector_type(LANES * 2)));
 #if LANES == 16
 #define TARGET OWN_TARGET("avx512f,avx512bw,avx512dq,avx512vl")
 typedef long8 quad_words;
-/* Two products are followed by two additions: in alternation they cost a fifth more on Zen 4. */
+/* Two products are followed by two additions: if they alternated, they would take a fifth longer on
+ * Zen 4. */
 #define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
     {                                                                                              \
         INTS x, y;                                                                                 \
@@ -91,7 +92,7 @@ typedef long8 quad_words;
 #else
 #define TARGET OWN_TARGET("avx2")
 typedef long4 quad_words;
-/* There is one temporary only: with the sums, two factors and `a` it is the last of sixteen
+/* There is only one temporary. The sums, two factors and `a` take the other fifteen of sixteen
  * registers. */
 #define ADD_TWO(sum0, sum1, a, b0, b1)                                                             \
     {                                                                                              \

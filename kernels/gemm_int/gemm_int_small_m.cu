@@ -1,6 +1,6 @@
-/* GEMM of few rows of s8 or u8 (TM at a time) by s8 that is contiguous along K, for CUDA devices.
- * The limit is how fast B is read; it is read once, without packing. A work-group computes TN
- * columns, and each work-item has a part of K of all of them:
+/* GEMM of few rows of s8 or u8 (TM at a time) by s8 that is contiguous along K, for CUDA devices. B
+ * is read once, without packing. The memory bandwidth of these reads limits the speed. A work-group
+ * computes TN columns, and each work-item has a part of K of all of them:
  *
  *     steps         0 … 15   16 … 31         2032 … 2047   2048 … 2063
  *                 ┌────────┬────────┬─────┬─────────────┬─────────────┬───
@@ -15,8 +15,8 @@
  * (gemm_int_epilogue.h). Pieces that are not aligned to 16 bytes, and the end of K, are read step
  * by step. This is correct for any strides, and fast if neighbours are contiguous along K.
  *
- * Lanes of a warp join their sums by halves, so that each ends with a few of them: with 32 sums,
- * lane l has sum l. Warps join their sums in
+ * The lanes of a warp join their sums. In each step a lane passes on half of its sums and keeps the
+ * other half. With 32 sums, lane l has sum l at the end. Warps join their sums in
  *
  *     local memory:  warp 0: TM·TN sums, TN of columns, TM of rows │ warp 1 …
  *
@@ -151,8 +151,8 @@ TDM_DEVICE void add_rows(const small_m_traversal &traversal, int (&sums)[ROWS]) 
     }
 }
 
-/* Joins COUNT sums of all lanes that differ in bits up to LANE. Returns the sum that this lane
- * keeps, number lane / (LANES / COUNT). */
+/* Adds up each of COUNT sums over all lanes that differ in bits up to LANE. Returns the sum that
+ * this lane keeps: number lane / (LANES / COUNT). */
 template <int COUNT, int LANE> TDM_DEVICE int joined(const int (&sums)[COUNT], int lane) {
     if constexpr (COUNT > 1) {
         const bool upper = (lane & LANE) != 0;

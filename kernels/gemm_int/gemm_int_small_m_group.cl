@@ -1,6 +1,6 @@
-/* GEMM of s8 or u8 by s8 with small M or N (TM at a time), for GPU-like devices. It is limited by
- * the bandwidth of reading the large operand, once and in place. A line of the large operand is a
- * column of B if M is small, or a row of A if N is small (`swapped`).
+/* GEMM of s8 or u8 by s8 with small M or N (TM at a time), for GPU-like devices. The large operand
+ * is read once, in place. The memory bandwidth of these reads limits the speed. A line of the large
+ * operand is a column of B if M is small, or a row of A if N is small (`swapped`).
  *
  *   contiguous along K                           contiguous across lines
  *   ┌ 16 steps                                   ┌ 4 lines
@@ -30,7 +30,7 @@
  *
  * Parameters:
  *   TM                          lines of the small operand at a time, e.g. 4
- *   TDM_DOT4_KHR, _ARM, _QCOM   the extension with a dot product of four; none: emulated */
+ *   TDM_DOT4_KHR, _ARM, _QCOM   extension with a dot product of four; without one it is emulated */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
 #include "kernels/dialect/dialect.h"
@@ -47,7 +47,7 @@
 /* Steps that a work-item takes at a time: along K, and across lines. */
 #define PIECE 16
 #define STEPS 4
-/* Most pieces of rows of D that a work-item finishes. */
+/* Largest number of pieces of rows of D that a work-item finishes. */
 #define TURNS ((TM + 3) / 4)
 /* Sums of a share in local memory. The number is odd. */
 #define SUMS(lines) ((TM * (lines) + (lines) + TM) | 1)

@@ -17,7 +17,7 @@
  *   RM, RN   rows and columns of a work-item's register tile (MR×NR in BLIS), e.g. 4 and 4
  *   PAD      words added to each quad of a tile, a multiple of 4, e.g. 4; this puts words that
  *            neighbours store into different banks
- *   TDM_DOT4_KHR, _ARM, _QCOM   the extension with a dot product of four; none: emulated
+ *   TDM_DOT4_KHR, _ARM, _QCOM   extension with a dot product of four; without one it is emulated
  *
  * As in gemm_tiled.cl, work-items prefetch their part of the next tiles to registers while the
  * work-group multiplies. With a second pair of tiles, one barrier per tile is enough. If K is
@@ -59,7 +59,8 @@ TDM_DEVICE s32x4 sum_of(s32x4 x) {
     return (tdm_quad_byte(4, x, 0) + tdm_quad_byte(4, x, 1)) +
            (tdm_quad_byte(4, x, 2) + tdm_quad_byte(4, x, 3));
 }
-/* An unsigned byte is the signed byte with the same bits except the top one, plus 128. */
+/* An unsigned byte equals 128 plus the signed byte whose bits are the same except for the top
+ * one. */
 #define SUM_OF_A(x)                                                                                \
     (TDM_DOT4_UNSIGNED ? sum_of((x) ^ s32x4_splat(TURN)) + s32x4_splat(512) : sum_of(x))
 

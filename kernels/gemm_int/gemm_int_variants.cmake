@@ -1,17 +1,17 @@
 # GEMM of u8 or s8 by s8 with exact sums. Families and parameters are those of gemm_variants.cmake;
-# the type of A is any, and the fourth parameter of a panel variant is the bytes of an element of A
-# in local memory.
+# A may have any of its types. The fourth parameter of a panel variant is the size in bytes of an
+# element of A in local memory.
 
 # The panel family (gemm_panel in gemm_variants.cmake) of integers.
 #   SOURCE   kernel source
-#   EXPANDS  bytes of an element of A and B in local memory: 1 where bytes are multiplied, 2 for
+#   EXPANDS  bytes of an element of A and B in local memory: 1 if bytes are multiplied, 2 for
 #            16-bit pairs, 4 for s32
 #   WITH     further defines
 #   X86      has instructions of x86 beside those of ARCH
 function(gemm_int_panel)
   cmake_parse_arguments(V "X86" "SOURCE;MR;NR;KC;EXPANDS;ARCH" "WITH" ${ARGN})
-  # Micro-panels of A with 64 bytes behind each row and of B, sums of a tile, of its rows and of its
-  # columns.
+  # Local memory holds a micro-panel of A with 64 bytes after each row, one of B, and the sums of a
+  # tile, of its rows and of its columns.
   math(EXPR row "${V_KC} * ${V_EXPANDS}")
   math(EXPR sums "${V_MR} * ${V_NR} + ${V_MR} + ${V_NR}")
   math(EXPR local "${V_MR} * (${row} + 64) + ${V_NR} * ${row} + 4 * (${sums})")
@@ -24,8 +24,8 @@ function(gemm_int_panel)
           PARAMETERS ${family_panel} ${V_MR} ${V_NR} ${V_EXPANDS} ${storage_s8} 1 ${local} ${V_KC})
 endfunction()
 
-# This is gemm_wgmma for integers. Local memory has the sums of columns, twice, and of rows in place
-# of the boxes of D.
+# This is gemm_wgmma for integers. Instead of the boxes of D, local memory has two buffers for the
+# sums of columns, and one for those of rows.
 function(gemm_int_wgmma)
   cmake_parse_arguments(V "" "TN;STAGES;CLUSTER" "" ${ARGN})
   math(EXPR rows "128 * ${V_CLUSTER}")
@@ -37,7 +37,8 @@ function(gemm_int_wgmma)
           PARAMETERS ${family_wgmma} ${rows} ${V_TN} 0 ${storage_s8} 384 ${local} ${V_CLUSTER})
 endfunction()
 
-# This is gemm_mma for integers. Local memory has 16 bytes more a column of B, for sums.
+# This is gemm_mma for integers. Local memory has 16 more bytes per column of B, for sums of columns
+# and rows.
 function(gemm_int_mma)
   cmake_parse_arguments(V "" "TM;TN;WM;WN;STAGES;GROUPS" "" ${ARGN})
   size_mma()
@@ -60,11 +61,12 @@ function(gemm_int_tiled)
           PARAMETERS ${family_tiled} ${V_TM} ${V_TN} 0 ${storage_s8} ${items} ${local} ${x})
 endfunction()
 
-# GPUs, few rows: TM rows of the small operand against four columns of the large one a work-item.
+# Small-M GEMM on GPUs: a work-item multiplies TM rows of the small operand by four columns of the
+# large one.
 function(gemm_int_small_m_group)
   cmake_parse_arguments(V "" "TM;ARCH" "" ${ARGN})
-  # Eight parts of K, each with sums of TM x 32 products, of 32 columns and of TM rows, an odd
-  # number of words.
+  # Local memory holds, for each of eight parts of K, the sums of TM x 32 products, of 32 columns
+  # and of TM rows. A part has an odd number of words.
   math(EXPR local "8 * ((${V_TM} * 32 + 32 + ${V_TM}) | 1) * 4")
   variant(NAME gemm_int_small_m_group_${V_TM} OP GEMM_INT SOURCE gemm_int_small_m_group.cl ARCH
               ${V_ARCH}
@@ -83,8 +85,8 @@ gemm_int_panel(${x86} MR 6 NR 32 KC 1024 EXPANDS 2 ARCH avx512 X86
 gemm_int_panel(${x86} MR 6 NR 8 KC 1024 EXPANDS 2 ARCH avx2 X86
                WITH LANES=8 PAIRS TDM_BUILT_IN_DIVIDE)
 gemm_int_panel(SOURCE gemm_int_panel.cl MR 8 NR 8 KC 256 EXPANDS 4 ARCH cpu WITH VW=4)
-# CUDA, few rows: four warps, each with the sums of 8 x 4 products, of four columns and of eight
-# rows.
+# Small-M GEMM on CUDA devices: local memory holds, for each of four warps, the sums of 8 x 4
+# products, of four columns and of eight rows.
 variant(NAME gemm_int_small_m_8x4 OP GEMM_INT SOURCE gemm_int_small_m.cu ARCH dp4a
         DEFINES TM=8 TN=4
         PARAMETERS ${family_small_m} 8 4 0 ${storage_s8} 128 704 1)
@@ -109,7 +111,7 @@ set(reference NAME gemm_int_any_reference OP GEMM_INT SOURCE gemm_int_reference.
 variant(${reference} EXACT)
 variant(${reference})
 
-# Packs B, with the sums of its columns. Parameters as of gemm_pack.
+# Packs B, with the sums of its columns. The parameters are those of gemm_pack.
 foreach(width IN ITEMS 8 32 64)
   variant(NAME gemm_int_pack_w${width} OP GEMM_INT_PACK SOURCE gemm_int_pack.cl ARCH cpu
           DEFINES NR=${width}

@@ -2,21 +2,21 @@
  * other, with sums in s32 modulo 2^32 in registers.
  *
  * gemm_wgmma_tile.h draws a tile and explains how it arrives. The instructions multiply 8-bit
- * elements along K only, so both operands are contiguous along it. A is u8 or s8 at run time. The
- * loop is instantiated for both, each with and without sums of lines. A line is a row of A or a
- * column of B.
+ * elements along K only, so both operands are contiguous along it. The type of A, u8 or s8, is
+ * known at run time only. The loop is instantiated for both, each with and without sums of lines. A
+ * line is a row of A or a column of B.
  *
- * If zero points need these sums, the work-items that multiply also add up the lines of each slot
- * while their multiplications run. A warpgroup adds up its 64 rows of A and half of the columns of
- * B; a warp adds up its own 16 rows.
+ * If corrections for zero points need these sums, the work-items that multiply also add up the
+ * lines of each slot while their multiplications run. A warpgroup adds up its 64 rows of A and half
+ * of the columns of B; a warp adds up its own 16 rows.
  *
  *     lane of a warp:   line lane % LINES of the warp's LINES lines
  *                       part lane / LINES of its 128 bytes
  *
- * Eight neighbouring lanes read 16 bytes of eight lines. The swizzle keeps these in eight different
- * sixteenths of 128 bytes, so there are no bank conflicts. After the tile's last step the sums go
- * to local memory; both warpgroups use those of B's columns. Tiles alternate between two buffers
- * for the column sums, so one barrier per tile is enough.
+ * Eight neighbouring lanes read 16 bytes of eight lines. The swizzle puts these at eight different
+ * 16-byte offsets within 128 bytes, so there are no bank conflicts. After the tile's last step the
+ * sums go to local memory; both warpgroups use those of B's columns. Tiles alternate between two
+ * buffers for the column sums, so one barrier per tile is enough.
  *
  *     rest of local memory:  TN ints, columns of B │ TN ints for every other tile
  *                            │ 16 ints per warp, rows of A */

@@ -1,6 +1,6 @@
 /* Quantizes rows of A to s8, symmetrically, with one scale per row (gemm_weights_args.h). It stores
- * the quantized values and scales, or the dequantized values in f32 (as_codes = 0). The target is
- * M×K without gaps. The grid is (rows, 1, 1). */
+ * the quantized values and scales, or the dequantized values in f32 (as_codes = 0). The target is a
+ * dense M×K matrix. The grid is (rows, 1, 1). */
 #define TDM_EPILOGUE_VECTOR 4
 #include "kernels/dialect/dialect.h"
 #include "kernels/gemm/gemm_epilogue.h"

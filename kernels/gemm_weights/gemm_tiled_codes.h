@@ -3,9 +3,9 @@
  *
  *     b_tile(p, j) = scale(g, j) · (code(p, j) − zero(g, j))          g = p / group
  *
- * A dequantization rounds once. Four values along K, or of four columns at one step, are one load.
- * Elements are read one by one if a group ends within four steps or rows of s4 split a byte, and at
- * the end of the matrix. Steps outside are zeros, whatever their parameters are.
+ * Each dequantization rounds once. One load reads four values along K, or of four columns at one
+ * step. Elements are read one by one at the end of the matrix, if a group ends within four steps,
+ * or if rows of s4 split a byte. Steps outside are zeros, whatever their parameters are.
  *
  * gemm_tiled.cl includes this. The variant defines
  *   BT     storage type of B: s8 or s4

@@ -21,8 +21,8 @@ typedef struct {
     tdm_arg_i64 scale_row, scale_col, scale_batch;
     tdm_arg_i64 zero_row, zero_col, zero_batch;
     tdm_arg_i64 group;
-    /* Variants for tensor cores only: steps of K in a part. There are as many work-groups along y
-     * as parts. */
+    /* Variants for tensor cores only: steps of K in a part. There is one work-group along y for
+     * each part. */
     tdm_arg_i64 depth;
     int scale_type, zero_type; /* f32, f16 or bf16; s32, s8, u8 or TDM_CODE_ABSENT */
     int quantize_a, reserved;

@@ -1,7 +1,7 @@
-/* GEMM of few rows of f16 or bf16 (16 per tile) by weights of s8 or s4 on tensor cores. The limit
- * is how fast weights are read; they are read once, without repacking. A work-group computes TN
- * columns, and a warp 32 of them. Warps share K, and join their sums in local memory in the order
- * of blocks.
+/* GEMM of few rows of f16 or bf16 (16 per tile) by weights of s8 or s4 on tensor cores. Weights are
+ * read once, without repacking. The memory bandwidth of these reads limits the speed. A work-group
+ * computes TN columns, and a warp 32 of them. Warps share the blocks of K, and join their sums in
+ * local memory, in the order of the blocks.
  *
  *   TN 32, steps   0 … 31    32 … 63     …    224 … 255    256 … 287   …
  *                 ┌────────┬──────────┬─────┬───────────┬───────────┬─────
@@ -32,9 +32,9 @@
  *   - Sectors: a tile has 128 bytes of each line of s4 and 256 of s8 (TN 64: half), in pieces of
  *     16. The 32 lanes of a copy read whole sectors of each line, and no line is read twice.
  *   - Instructions: for 16 columns and a block, which are 256 bytes of s4, a warp has 2 + 2 loads,
- *     22 conversions, 2 matrix multiplications and 4 multiply-adds. A and its order take 5 more per
- *     block. This is about 0.13 per byte. A quarter of a multiprocessor of H100 receives 3.6 bytes
- *     and issues one instruction per cycle.
+ *     22 conversions, 2 matrix multiplications and 4 multiply-adds. Reading A, and reordering it
+ *     for s4, takes 5 more per block. This is about 0.13 per byte. A quarter of a multiprocessor of
+ *     H100 receives 3.6 bytes and issues one instruction per cycle.
  *   - A comes from the last-level cache: 2·M / TN bytes for each byte of s8 and twice as many for
  *     s4. TN is therefore 64 if there are enough work-groups.
  *   - Wave quantization: all work-groups take equally long, so a last wave of few wastes time. If

@@ -1,6 +1,6 @@
-/* Small-M GEMM (M of 16 and less) with quantized weights for GPU-like devices. It is limited by the
- * bandwidth of reading B, once and as it is. B is stored as rows of Bᵀ: one row per column of B,
- * contiguous along K.
+/* Small-M GEMM (M of 16 and less) with quantized weights for GPU-like devices. B is read once, in
+ * place. The memory bandwidth of these reads limits the speed. B is stored as rows of Bᵀ: one row
+ * per column of B, contiguous along K.
  *
  *   work-item x:  lane x % 8, phase x / 32, rows x / 8 % 4 and 4 + x / 8 % 4 of the work-group's 8
  *

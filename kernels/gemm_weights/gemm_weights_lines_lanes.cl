@@ -1,5 +1,6 @@
-/* Version of gemm_weights_lines.cl for s4 on CPU cores with AVX-512. A group is a whole number of
- * chunks of a row of Bᵀ, or a part of one. A chunk of 64 bytes, 128 steps of K, is read at once.
+/* Version of gemm_weights_lines.cl for s4 on CPU cores with AVX-512. A row of Bᵀ is cut into chunks
+ * of 64 bytes, which are 128 steps of K and are read at once. A group is a whole number of chunks,
+ * or a part of one.
  *
  *   lane     0          1           …  15
  *   steps    0 … 7      8 … 15         120 … 127         of a chunk

@@ -5,13 +5,13 @@
  * multiplies unsigned by signed bytes. An offset (128, or 8) makes the weights unsigned. The sums
  * of a chunk therefore begin at -offset · Σ a, which is the same for all columns.
  *
- *   strip  quantized values of A, for each chunk: 64 of s8, or 64 of the even steps, then 64 of the
- *          odd ones
+ *   strip  quantized values of A. A chunk has 64 of them if weights are s8; if they are s4, it has
+ *          64 of the even steps, then 64 of the odd ones
  *
  * A lane adds 4 steps of s8 or 8 of s4. A group is a whole number of chunks, or a chunk is a whole
  * number of groups. The sums of a chunk are multiplied by the scale of each lane's group. Lanes
- * past K use 0, because 0 times an infinite scale would be NaN. The initial value of such sums is
- * recomputed for each row of Bᵀ. Storing it would take half as much of the L1 cache as the
+ * past K use the scale 0, because 0 times an infinite scale would be NaN. The initial value of such
+ * sums is recomputed for each row of Bᵀ. Storing it would take half as much of the L1 cache as the
  * quantized values of an s4 strip. With one scale for all of K the sums stay integers to the end.
  *
  * Parameters:

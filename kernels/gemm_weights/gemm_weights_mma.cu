@@ -4,7 +4,7 @@
  *              TN                STAGES tiles of A (TM lines) and B (TN lines), 64 steps of K each,
  *          ┌────────┐ 64         are on the way to local memory. gemm_weights_tile.h draws them.
  *     64   └────────┘            Scales and zero points of the tile's columns and blocks follow
- *   ┌────┐ ┌───┬────┐            it. A work-item reads some of them and stores them one tile
+ *   ┌────┐ ┌───┬────┐            B. A work-item reads some of them, and stores them one tile
  * TM│ A  │ ├───┼────┤            later:
  *   └────┘ └───┴────┘
  *     stage:  A, 2 blocks │ B, 2 blocks │ pairs (scale, zero point): TN of block 0, TN of block 1

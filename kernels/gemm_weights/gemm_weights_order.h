@@ -9,12 +9,12 @@
  * Reading memory piece by piece is slower. A row of Bᵀ is often a page, where the hardware
  * prefetcher stops. A source includes this after gemm_weights_args.h, and defines
  *   NR             columns by which work is divided among work-items, e.g. 8
- *   PIECE          most elements of a piece in all rows of A; 8192 by default
- *   PIECE_OF_ONE   most elements of a piece if there is one row of A; 4096 by default */
+ *   PIECE          maximum number of elements of a piece in all rows of A; 8192 by default
+ *   PIECE_OF_ONE   this maximum if there is one row of A; 4096 by default */
 #ifndef TDM_GEMM_WEIGHTS_ORDER_H
 #define TDM_GEMM_WEIGHTS_ORDER_H
 
-#define TILE 16 /* most rows of Bᵀ in a tile */
+#define TILE 16 /* largest number of rows of Bᵀ in a tile */
 #ifndef PIECE
 #define PIECE 8192
 #define PIECE_OF_ONE 4096 /* one row is read faster in smaller pieces */

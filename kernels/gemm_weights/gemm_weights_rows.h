@@ -49,9 +49,9 @@ TDM_DEVICE float scale_of_row(TDM_GLOBAL const void *a, int type, long at, long 
         f32x16_select_lt(scale, f32x16_splat(TDM_WEIGHTS_LEAST_SCALE), f32x16_splat(0.0f), scale));
 }
 
-/* If this is added to a number of magnitude up to 2^22, the low bits of the sum are that number
- * rounded to nearest even. rint may be a long function. The bits are extracted as integers, because
- * a compiler may cancel the float operations. */
+/* If this is added to a number whose magnitude is at most 2^22, the low bits of the sum are that
+ * number, rounded to nearest even. rint may be a long function. The bits are extracted as integers,
+ * because a compiler may cancel the float operations. */
 #define ROUNDING 0x1.8p23f
 #define ROUNDING_BITS 0x4b400000
 

@@ -1,5 +1,5 @@
 /* Dequantizes weights to f32, scale · (code − zero), for GEMM kernels without support for
- * quantization. The target has no gaps. Its lines run along the direction in which the quantized
+ * quantization. The target is dense. Its lines run along the direction in which the quantized
  * values are contiguous.
  *
  * s describes B as n lines of k elements; element x of line l is at l·b_col + x·b_row. With
@@ -76,8 +76,8 @@ TDM_DEVICE s32x16 load_zeros(const line_of_b *l, long at) {
     return s32x16_load_s32(zero, 0);
 }
 
-/* Dequantizes elements x … past of a line along N. Each column has its own parameters, or all share
- * one. */
+/* Dequantizes elements x … past of a line along N. Each column has its own parameters, or all
+ * columns share them. */
 TDM_DEVICE void unpack_along_n(const line_of_b *l, long x, long past, long scale_at, long zero_at,
                                TDM_GLOBAL tdm_f32 *target, long to) {
     const int vectors = has_vectors(l);

@@ -1,5 +1,5 @@
 # GEMM of floats by quantized weights, s8 or s4 with scales. Families and parameters are those of
-# gemm_variants.cmake; type of A -1: its rows are quantized in the call.
+# gemm_variants.cmake. The type -1 of A means that its rows are quantized in the call.
 
 set(storage_quantized_a -1)
 
@@ -13,11 +13,11 @@ macro(set_weight_bits)
   endif()
 endmacro()
 
-# Few rows on CPU cores: NR columns of the weights at a time, as they are stored.
+# Small-M GEMM on CPU cores: weights are read in place. Work is divided by eight columns (NR).
 #   SOURCE  kernel source
 #   WITH    further defines
 #   KIND    part of the name
-#   STEP    steps of K that are read at once; groups are multiples or parts of it; 0: any
+#   STEP    steps of K that are read at once; groups are multiples or parts of it; 0: any group
 #   A       type of A: any, or quantized_a
 #   X86     has instructions of x86 beside those of ARCH
 function(gemm_weights_lines)
@@ -32,11 +32,12 @@ function(gemm_weights_lines)
           PARAMETERS ${family_small_m} 4 8 ${storage_${V_A}} ${storage_${V_TYPE}} 1 0 ${V_STEP})
 endfunction()
 
-# The panel family with bytes of A and B, whose rows and groups of at least 32 have a scale each.
+# The panel family with 8-bit A and B in local memory. Each row of A has a scale, and each group of
+# at least 32 steps of B.
 function(gemm_weights_panel)
   cmake_parse_arguments(V "" "MR;NR;KC" "TYPES" ${ARGN})
-  # Rows of A and 64 bytes more, their first sums and scale, a panel of B with 8 bytes for each
-  # group, the sums of a tile.
+  # Local memory holds rows of A with 64 bytes after each, and their initial sums and scales. It
+  # also holds a panel of B with 8 bytes for each group, and the sums of a tile.
   math(EXPR groups "${V_KC} / 32")
   math(EXPR a_bytes "${V_MR} * (${V_KC} + 64 + (${groups} + 1) * 4)")
   math(EXPR b_bytes "${V_NR} * (${V_KC} + ${groups} * 8)")
@@ -52,8 +53,8 @@ function(gemm_weights_panel)
   endforeach()
 endfunction()
 
-# Tensor cores, at most 16 rows: eight warps share 8192 / TN steps of K of TN columns; STAGES of
-# them in local memory.
+# At most 16 rows, on tensor cores: eight warps share a tile of TN columns and 8192 / TN steps of K.
+# Local memory holds STAGES tiles.
 function(gemm_weights_decode)
   cmake_parse_arguments(V "" "TYPES;TN;STAGES" "" ${ARGN})
   split_types(${V_TYPES})
@@ -66,8 +67,8 @@ function(gemm_weights_decode)
           PARAMETERS ${family_tensor} 16 ${V_TN} ${storage_${a}} ${storage_${b}} 256 ${local} 2)
 endfunction()
 
-# Tensor cores, more rows: as gemm_mma, with 64 steps of K a stage and 16 bytes of scales and zero
-# points a column.
+# More rows, on tensor cores: like gemm_mma, with 64 steps of K per stage, and 16 bytes of scales
+# and zero points per column.
 function(gemm_weights_mma)
   cmake_parse_arguments(V "" "TYPES;TM;TN;WM;WN;STAGES;GROUPS" "" ${ARGN})
   split_types(${V_TYPES})
@@ -125,8 +126,8 @@ set(reference NAME gemm_weights_any_reference OP GEMM_WEIGHTS SOURCE gemm_weight
 variant(${reference} EXACT)
 variant(${reference})
 
-# The same for kernels that know nothing of quantization: weights become f32. Rows of A are
-# quantized. No parameters.
+# Preparation for GEMM kernels without support for quantization: weights are dequantized to f32, and
+# rows of A are quantized. These variants have no parameters.
 variant(NAME gemm_weights_unpack_f32 OP GEMM_WEIGHTS_UNPACK SOURCE gemm_weights_unpack.cl
         DEFINES TDM_BUILT_IN_DIVIDE)
 variant(NAME gemm_quantize_rows_wide OP GEMM_QUANTIZE_ROWS SOURCE gemm_quantize_rows_wide.cl ARCH

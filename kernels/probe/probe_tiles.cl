@@ -1,11 +1,12 @@
 /* probe_fma.cl for x86 cores with AMX. y = the sums of CHAINS tiles of 16×16 words, modulo 2^32.
  * Each tile took `steps` steps x ← x + A·B of 32768 operations.
  *
- * A is 16×64 bytes; each group of four bytes equals a. B is 64×16 bytes in 16 quads of 16 columns;
- * its tile of words follows the chains' starts. The loop is a function of its own with the
- * instruction's target, and gets plain pointers, as in gemm_int_panel_amx.cl.
+ * A is 16×64 bytes; each group of four bytes equals the argument a. B is 64×16 bytes in 16 quads of
+ * 16 columns. The words of B come after the starts of the chains. The loop is a function of its own
+ * with the instruction's target, and gets plain pointers, as in gemm_int_panel_amx.cl.
  *
- * Defines: CHAINS, 4: a step's result comes three steps later. */
+ * Defines: CHAINS, which is 4. Between two steps of a chain there are three steps of other
+ * chains. */
 #include "kernels/dialect/dialect.h"
 #include "kernels/dialect/tile_registers.h"
 

@@ -1,7 +1,7 @@
-# Kernels that measure the limits of a device, for the program; the library does not have them.
+# Kernels that measure the limits of a device. The program has them; the library does not.
 
-# Multiply-adds of values in registers: CHAINS vectors of WIDTH words a work-item. Parameters:
-# words; chains; work-items of a group; nothing; type.
+# Multiply-adds of values in registers: a work-item has CHAINS vectors of WIDTH words. Parameters:
+# words; chains; work-items of a group; 0 (unused); type.
 function(probe_fma)
   cmake_parse_arguments(V "" "TYPE;WIDTH;CHAINS;ITEMS;ARCH;TARGET" "NEEDS;WITH" ${ARGN})
   variant(NAME probe_fma_${V_TYPE}_x${V_WIDTH}c${V_CHAINS} OP PROBE_FMA SOURCE probe_fma.cl ARCH
@@ -29,10 +29,10 @@ endforeach()
 probe_fma(TYPE s8 WIDTH 1 CHAINS 8 ITEMS 64 ARCH dp4a TARGET spir64 WITH BYTES)
 variant(NAME probe_launch_s32 OP PROBE_LAUNCH SOURCE probe_launch.cl PARAMETERS 1 0 1)
 
-# Traffic of memory; the plain variant of an operation first. Parameters: words of a vector;
-# operation; work-items of a group; 1 where a group takes a run of its own, 2 where it takes every
-# so many vectors as there are groups; 1 where loads may be prefetched; 1 where stores are
-# non-temporal; 1 where a work-item may take eight vectors at a time.
+# Memory traffic. The plain variant of an operation comes first. Parameters: words of a vector;
+# operation; work-items of a group; 1 if a group has one contiguous run, or 2 if its chunks are
+# strided by the number of groups; 1 if loads may be prefetched; 1 if stores are non-temporal; 1 if
+# a work-item may have eight vectors in a chunk.
 set(stream_copy 1)
 set(stream_scale 2)
 set(stream_add 3)
@@ -41,11 +41,11 @@ set(stream_read 5)
 set(stream_write 6)
 set(stream_gather 8)
 
-#   RUNS   a group takes a run of its own, which is how CPU cores read
+#   RUNS   a group has one contiguous run, for CPU cores
 #   AHEAD  loads may be prefetched
 #   PAST   stores are non-temporal
-#   EIGHT  a work-item may take eight vectors at a time
-#   TAG    end of the name
+#   EIGHT  a work-item may have eight vectors in a chunk
+#   TAG    suffix of the name
 function(probe_stream)
   cmake_parse_arguments(V "RUNS;AHEAD;PAST;EIGHT" "OPERATION;WIDTH;TAG" "" ${ARGN})
   string(TOUPPER "${V_OPERATION}" operation)
@@ -96,7 +96,7 @@ probe_stream(OPERATION gather WIDTH 4 EIGHT)
 probe_stream(OPERATION gather WIDTH 1 EIGHT)
 variant(NAME probe_chase_s32 OP PROBE_CHASE SOURCE probe_chase.cl PARAMETERS 1 0 1)
 
-# Mixed traffic. Parameters: words of a vector; work-items of a group; runs as above; 1 where loads
+# Mixed traffic. Parameters: words of a vector; work-items of a group; 1 or 2 as above; 1 if loads
 # may be prefetched.
 variant(NAME probe_mix_s32_x16 OP PROBE_MIX SOURCE probe_mix.cl ARCH cpu
         DEFINES N=16

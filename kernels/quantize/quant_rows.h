@@ -1,6 +1,6 @@
 /* The kernel of quantize, dequantize, requantize and fake_quantize. strided_rows.h describes the
  * rows. The parameters are operands with strides of their own (0 along dimensions that share them).
- * Both elements of a byte of s4 belong to one work-item: span is even then.
+ * Both elements of a byte of s4 belong to one work-item, so span is even for s4.
  *
  * A kernel source defines these before it includes this file:
  *
@@ -8,30 +8,30 @@
  *   N                 vector width
  *   TDM_SOURCE_CODES  the source holds quantized values
  *   TDM_TARGET_CODES  quantized values are written
- *   TDM_BOUND_DEQUANTIZED   bounds apply to scale · (quantized value - zero), not to quantized
- * value -
- *                     zero
+ *   TDM_BOUND_DEQUANTIZED
+ *                     bounds apply to scale · (quantized value - zero), not to the second factor
  *   TDM_MASK          there is a mask
  *
  * After it, the source defines tdm_made_code if quantized values are written, otherwise tdm_put and
  * tdm_made_real. If DEQUANTIZED_BY_PRODUCTS is defined, it also defines tdm_made_masked.
  *
- * With 16 lanes on CPU cores, slow steps are done once for many vectors. Fallback variants
- * (TDM_STANDS_BY in quant_steps.h) leave this out:
+ * With 16 lanes on CPU cores, slow steps are done once for many vectors, as follows. Fallback
+ * variants (TDM_STANDS_BY in quant_steps.h) do not have this:
  *
  *   parameters along the row    They are widened to arrays for STRIP columns. ROWS_BLOCK rows use
- *                               them, or all rows that share them, as groups along columns do.
- *                               Outside the caches, TOGETHER rows are processed by cells of CELL
- *                               columns. The parameters of a cell stay in the first-level cache,
- *                               and each row of it is read and stored in one run. More than NARROW
- *                               floats go row by row. The next rows are prefetched in memory order,
- *                               into the second-level cache. Data in the caches is processed in
- *                               tiles of TILE rows, which read parameters once.
- *   short rows: groups          parameters of SHORT_ROWS rows at a time
+ *                               them, or all rows that share them, as groups along columns do. If
+ *                               the data is not in the caches, TOGETHER rows are processed by cells
+ *                               of CELL columns. The parameters of a cell stay in the first-level
+ *                               cache, and each row of it is read and stored in one run. Rows of
+ *                               more than NARROW floats are processed one by one. The next rows are
+ *                               prefetched in memory order, into the second-level cache. Data in
+ *                               the caches is processed in tiles of TILE rows, which read
+ *                               parameters once.
+ *   short rows: groups          The parameters of SHORT_ROWS rows are loaded at a time.
  *   stores                      64 quantized values are packed and stored at once. So are f16 and
  *                               bf16 values, and a mask of 64 elements.
- *   quotients                   multiplication by the reciprocal of the scale, if quant_steps.h has
- *                               that */
+ *   quotients                   They are products with the reciprocal of the scale, if
+ *                               quant_steps.h has functions for that. */
 #ifndef TDM_QUANT_ROWS_H
 #define TDM_QUANT_ROWS_H
 
@@ -120,8 +120,8 @@ typedef struct {
     MASK_PLACE(at, &at##_along);                                                                   \
     FROM_PLACE(at, &at##_along)
 
-/* Processes elements from … to-1 of rows row … end-1 through tdm_own. With 16 lanes this is rare,
- * so it has no code of its own for each type. */
+/* OWN processes elements from … to-1 of rows row … end-1 through tdm_own. With 16 lanes this is
+ * rare, so all types share the code. */
 #if N == 16
 #define OWN_TYPES(call) call(w.arg.target_type);
 #else

@@ -137,10 +137,10 @@ TDM_INLINE F tdm_real(I code, F scale, I zero) {
 
 /* ---- quantized values by multiplication ---- */
 
-/* 1 in a source of 16 lanes with its own division if the driver's division is correctly rounded, as
- * PoCL's is. The variant is then only a fallback for the variant with TDM_BUILT_IN_DIVIDE, so it is
- * kept short. It is also 1 in sources that do not divide; they have no such variant and must not
- * check this. */
+/* This is 1 if a source of 16 lanes corrects its quotients although the division of the driver,
+ * PoCL, is correctly rounded. The variant is then only a fallback for the variant with
+ * TDM_BUILT_IN_DIVIDE, so it is kept short. It is also 1 in sources that do not divide. They have
+ * no such variant and must not check this. */
 #if N == 16 && defined(TDM_CAN_STREAM_NARROW) && !defined(TDM_BUILT_IN_DIVIDE)
 #define TDM_STANDS_BY 1
 #else
@@ -244,7 +244,7 @@ TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
 
 /* ---- stores by a type that the launch gives ---- */
 
-/* Whole vectors use `stream` if `past`, which is 0 where there are no such stores. */
+/* `past` selects `stream` for whole vectors. It is 0 where there are no non-temporal stores. */
 #define TDM_QUANT_STORE_(code, to, store, past, stream, value)                                     \
     case code:                                                                                     \
         if (left < N)                                                                              \
@@ -255,15 +255,15 @@ TDM_INLINE I tdm_code_by_products(F x, tdm_multiplier m) {
             store(N, to, value, (TDM_GLOBAL tdm_##to *)y, i);                                      \
         break;
 
-/* This is added to a type of op_codes.h: whole vectors use non-temporal stores. i is then a
+/* This is added to a type of op_codes.h if whole vectors use non-temporal stores. i is then a
  * multiple of a vector. */
 #define TDM_STREAMED 100
 
 /* TDM_STREAMED if the type includes it, else 0. */
 #define TDM_PAST_OF(type) ((type) >= TDM_STREAMED ? TDM_STREAMED : 0)
 
-/* Returns the type to store by, if the launch asks for non-temporal stores; the vectors begin at
- * element y. */
+/* Returns the type to store by. It includes TDM_STREAMED if `streams` is set, the device has
+ * non-temporal stores of the type, and vectors from element y on are aligned. */
 TDM_INLINE int tdm_store_type(TDM_GLOBAL const void *p, long y, int type, int streams) {
     const int halves = type == TDM_CODE_F16 || type == TDM_CODE_BF16;
     const int bits = type == TDM_CODE_F32 ? 32 : halves ? 16 : type == TDM_CODE_S4 ? 4 : 8;

@@ -7,7 +7,7 @@
 #include "quant_steps.h"
 #include "quantize_types.h"
 
-/* For f16 and bf16 the quotients are bounded, not their inputs. */
+/* For f16 and bf16 bounds apply to the quotients, not to their inputs. */
 #if TDM_HALF_PRODUCTS
 #undef TDM_BOUND_DEQUANTIZED
 #endif
@@ -19,13 +19,14 @@
 #define STRIP 2048
 #define TILE 1
 #endif
-/* Columns of a strip that are done for several rows before the next columns. */
+/* Columns of a strip that are processed for several rows before the next columns. */
 #define CELL 512
 /* Number of rows done together. */
 #define TOGETHER 4
-/* Outside the caches, f32 rows of more columns than this go row by row, with parameters from the
- * second-level cache. Four runs at a time, more than 16 KiB apart, are slower to read from memory.
- * With fewer columns the faster order depends on the memory. */
+/* If the data is not in the caches, f32 rows of more columns than this are processed one by one.
+ * Their parameters then come from the second-level cache. Four runs at a time, more than 16 KiB
+ * apart, are slower to read from memory. With fewer columns the faster order depends on the
+ * memory. */
 #define NARROW 4096
 #define PREFETCH_ENTRIES 1024 /* prefetch distance of parameters */
 #define SHORT_ROW 256
@@ -38,8 +39,8 @@
 #if defined(TDM_TARGET_CODES) || !defined(TDM_SOURCE_CODES)
 #define BOUNDS
 #endif
-/* Without non-temporal stores, requantize leaves this out: all of its forms are too much to
- * compile. */
+/* MANY_AT_ONCE enables the loops of quant_traversal_strips.h. Without non-temporal stores
+ * requantize does not have them, because all of its forms are too much to compile. */
 #if N == 16 && !defined(TDM_DIALECT_CXX) && !(defined(BOUNDS) && TDM_STANDS_BY) &&                 \
     (defined(TDM_CAN_STREAM) || !defined(TDM_TWO_SIDES))
 #define MANY_AT_ONCE
@@ -55,8 +56,8 @@
 #endif
 #if defined(TDM_MASK) && PRODUCTS && !defined(TDM_DIALECT_CXX)
 #define DEQUANTIZED_BY_PRODUCTS
-/* For f32 the dequantized values are bounded. For f16 and bf16 the quotients are, and the scale is
- * not their correction term. */
+/* For f32 bounds apply to the dequantized values. For f16 and bf16 they apply to the quotients, and
+ * the scale is not the correction term. */
 #if TDM_HALF_PRODUCTS
 #define SEPARATE_CORRECTION
 #endif
@@ -75,8 +76,8 @@
 #endif
 
 /* BY_TYPE(type, call) is BY_CODES or BY_DEQUANTIZED, depending on what the source stores. With
- * BY_TYPE_AND_PAST there are separate loops for non-temporal stores too. That pays for quantized
- * values of short rows, and doubles the code. */
+ * BY_TYPE_AND_PAST there are separate loops for non-temporal stores too. This doubles the code, and
+ * is worth it for quantized values of short rows. */
 #ifdef TDM_TARGET_CODES
 #define BY_TYPE(type, call) BY_CODES(type, call)
 #else
@@ -129,10 +130,10 @@ typedef struct {
 
 /* Parameters of N lanes. `scale` is the scale; with two sides, that of the source divided by that
  * of the target. zero and from_zero are zero points. low and high bound quantized value - zero, if
- * quantized values are made. products: 1 if quotients may come from `reciprocal`; otherwise it and
+ * the target is quantized. products: 1 if quotients may come from `reciprocal`; otherwise it and
  * the correction term `correction` have no meaning. least and most bound a real number that is
- * quantized and dequantized (f16 and bf16: its quotient). With a mask they are one quantized
- * value wider. */
+ * quantized and dequantized (f16 and bf16: its quotient). With a mask they are one quantized value
+ * wider. */
 typedef struct {
     F scale, reciprocal, correction, low, high;
 #ifdef DEQUANTIZED_BY_PRODUCTS

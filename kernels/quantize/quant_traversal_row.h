@@ -20,8 +20,8 @@
 #define BEGINS_LINE(type, y, i) tdm_dequantized_begin_line(type, y, i)
 #define STORE_LINE(type, made, y, i) tdm_store_dequantized_line(type, made, y, i)
 #endif
-/* f32 results without a mask gain nothing from lines, except in groups of half a line, which do not
- * check this. */
+/* f32 results without a mask are not stored by lines, because it gains nothing. Groups of half a
+ * line do gain from it, and do not check this. */
 #if defined(TDM_MASK)
 #define LINES_OF_MASK(w, strides, inner) (!(w).arg.masks || (strides).mask == (inner))
 #define LINES_FIT(w, type)                                                                         \

@@ -34,8 +34,8 @@ TDM_INLINE void tdm_prefetch_entry(TDM_GLOBAL const void *p, long i, int type) {
     tdm_prefetch_far((TDM_GLOBAL const char *)p + i * (wide ? 4 : narrow ? 1 : 2));
 }
 
-/* Prefetches the parameters PREFETCH_ENTRIES after lane i. Waiting for them would leave memory
- * idle, again in each group along columns. */
+/* Prefetches the parameters PREFETCH_ENTRIES after lane i. Otherwise memory would be idle while a
+ * core waits for them, once in each group along columns. */
 TDM_INLINE void tdm_prefetch_entries(tdm_traversal w, tdm_entries at, tdm_entries step, long i) {
     const tdm_entries then = tdm_entries_on(at, step, i + PREFETCH_ENTRIES);
     tdm_prefetch_entry(w.scale, then.scale, SIDE(w).scale_type);
@@ -166,8 +166,8 @@ TDM_INLINE void tdm_parameters_one(tdm_parameters *to, const tdm_widened *from, 
 }
 
 /* Processes elements first … end-1 of each of `rows` rows with equal parameters, and prefetches
- * `ahead` elements ahead. Several rows have the effect of unrolling. A function that is not inlined
- * would leave the parameters in memory. */
+ * `ahead` elements ahead. Several rows at once have the effect of unrolling. If the function were
+ * not inlined, the parameters would stay in memory. */
 TDM_INLINE void tdm_tile(tdm_traversal w, tdm_place at, tdm_place strides, int rows, long first,
                          long end, long ahead, const tdm_widened *widened, int zeros,
                          tdm_parameters shared, int type) {
@@ -207,9 +207,10 @@ TDM_INLINE void tdm_next_rows(tdm_place *at, tdm_place strides, int rows) {
     at->mask += rows * strides.mask;
 }
 
-/* Processes elements first … end-1 of `count` of each of `rows` rows. Results with non-temporal
- * stores go row by row, and as many of the rows that begin at `next` are prefetched in memory
- * order. Other results go in tiles of rows, which read parameters once. */
+/* Processes elements first … end-1 of the `count` elements of each of `rows` rows. Results with
+ * non-temporal stores are computed row by row. Meanwhile the same number of rows that begin at
+ * `next` is prefetched in memory order. Other results are computed in tiles of rows, which read
+ * parameters once. */
 TDM_INLINE void tdm_strip(tdm_traversal w, tdm_place at, tdm_place strides, int rows, long first,
                           long end, long count, long next, const tdm_widened *widened, int zeros,
                           tdm_parameters shared, int type) {

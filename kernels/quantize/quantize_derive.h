@@ -56,9 +56,9 @@ TDM_INLINE float tdm_largest_scale(int type, int steps) {
                : TDM_LARGEST_F32;
 }
 
-/* Returns the scale of a range, asymmetric if there are zero points. A scale that a device may
- * flush becomes 0. The scale that is stored is finite, and so is its product with every quantized
- * value. */
+/* Returns the scale of a range, asymmetric if there are zero points. A scale so small that a device
+ * may flush it becomes 0. The scale that is stored is finite, and so is its product with every
+ * quantized value. */
 TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
     const F below = K(0.0f) - r.low;
     const F larger = TDM_SELECT_LT(N, r.high, below, below, r.high);
@@ -71,7 +71,7 @@ TDM_DEVICE F tdm_derived_scale(tdm_range r, tdm_quant_side side) {
                          tdm_min(finite, K(tdm_largest_scale(side.scale_type, steps))));
 }
 
-/* Returns the zero point of a range under a scale; 0 for a scale of 0. */
+/* Returns the zero point of a range that has this scale, or 0 if the scale is 0. */
 TDM_DEVICE I tdm_derived_zero(tdm_range r, F scale, tdm_quant_side side) {
     const F low = K(tdm_float(side.low)), high = K(tdm_float(side.high));
     const F shifted = low - tdm_divide(r.low, scale);

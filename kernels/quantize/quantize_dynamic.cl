@@ -14,10 +14,10 @@
  * belong to one work-item. Defines: DT the source's type, N vector width, TDM_BUILT_IN_DIVIDE as in
  * divide.h.
  *
- * On CPU cores with the methods of quantize_finite.h, the next group's range is found while a group
- * is quantized. Memory is then read continuously and in order, as by a kernel that reads once.
- * Short groups use quantize_short_groups.h there. Quantized values that come from multiplications
- * are stored 64 at a time. */
+ * On CPU cores that use quantize_finite.h, the next group's range is found while a group is
+ * quantized. Memory is then read continuously and in order, as by a kernel that reads once. Short
+ * groups use quantize_short_groups.h there. Quantized values that come from multiplications are
+ * stored 64 at a time. */
 #include "kernels/dialect/dialect.h"
 #define TDM_CODES_OF_HALVES
 #include "quantize_bits.h"
@@ -67,8 +67,8 @@ TDM_DEVICE F tdm_some(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long k, long
     return TDM_LOAD_PART(DT, x, from + k, left, 0.0f);
 }
 
-/* Sets all lanes to the widest range of any lane. If only the larger end counts, the range is made
- * symmetric. */
+/* Sets all lanes to the range that covers those of all lanes. Without zero points only the larger
+ * end counts, and the range is made symmetric. */
 TDM_DEVICE tdm_range tdm_range_across(tdm_range r, tdm_quant_side side) {
     if (side.zero_type == 0) {
         r.high = K(TDM_CAT4(f32x, N, _, hmax)(tdm_max(r.high, K(0.0f) - r.low)));

@@ -5,9 +5,9 @@
  * pass finds the ranges, a few rows together. The second pass quantizes from the second-level
  * cache, row by row and with whole lines of results. Ranges and parameters of a strip stay in the
  * first-level cache. The next strip is prefetched row by row too, so that memory is read in order.
- * Tiles of rows would read it at as many places, and prefetches during the first pass would evict
- * the strip from the second-level cache. Blocks of columns that are not all finite, or whose scales
- * do not fit, go vector by vector.
+ * Tiles of rows would read as many separate parts of memory at a time. Prefetches during the first
+ * pass would evict the strip from the second-level cache. Blocks of columns that are not all
+ * finite, or whose scales are not suitable, are quantized vector by vector.
  *
  * Defines: DT the source's type, N (16), TDM_BUILT_IN_DIVIDE as in divide.h. */
 #include "kernels/dialect/dialect.h"
@@ -84,8 +84,8 @@ TDM_INLINE void tdm_prefetch_block(tdm_band b, long at) {
         tdm_prefetch_far(b.x + at + line * (64 / (int)sizeof *b.x));
 }
 
-/* Widens the ranges of columns i … i + columns - 1 by `rows` rows, which has the effect of
- * unrolling. */
+/* Widens the ranges of columns i … i + columns - 1 by `rows` rows. Several rows at once have the
+ * effect of unrolling. */
 TDM_INLINE void tdm_widen_by_rows(tdm_band b, long i, long columns, int rows, int symmetric,
                                   tdm_strip_steps *steps) {
     for (long at = 0; at < columns; at += BLOCK) {
@@ -185,8 +185,9 @@ TDM_INLINE int tdm_block_is_fit(const tdm_strip_steps *steps, long at) {
     return TDM_CAT4(f32x, N, _, hmax)(steps->unfit[at / BLOCK]) == 0.0f;
 }
 
-/* Quantizes `blocks` blocks of columns of a row, from column `at` of the strip on, which has the
- * effect of unrolling. ask: whether to prefetch the block `ahead`. */
+/* Quantizes `blocks` blocks of columns of a row, from column `at` of the strip on. Several blocks
+ * at once have the effect of unrolling. If `prefetch` is set, the elements `ahead` of them are
+ * prefetched. */
 TDM_INLINE void tdm_codes_of_blocks(tdm_band b, long i, long at, int blocks, long ahead,
                                     int prefetch, const tdm_strip_steps *steps, int zeros,
                                     int type) {

@@ -1,6 +1,7 @@
-/* Quantizes finite numbers on CPU cores. The range, found by their bits, shows that they are
- * finite. Scales and zero points are derived from that range. Without zero points no quotient is
- * outside of the quantized range; with them quantized values are clamped as integers. */
+/* Quantizes finite numbers on CPU cores. Their range is computed from their bits, and shows that
+ * they are finite. Scales and zero points are derived from that range. Without zero points no
+ * quotient is outside of the quantized range; with them quantized values are clamped as
+ * integers. */
 #ifndef TDM_QUANTIZE_FINITE_H
 #define TDM_QUANTIZE_FINITE_H
 
@@ -73,7 +74,8 @@ TDM_INLINE I tdm_code_of_finite(F x, tdm_multiplier m, int zeros, tdm_quant_side
 
 /* Returns 0 in lanes whose stored scale suits tdm_code_of_finite, 1 in others. The scale must suit
  * multiplications. It must also be so near the derived scale that the largest number stays within
- * half a step of the largest quantized value. The smallest and the largest f16 need not be. */
+ * half a step of the largest quantized value. The smallest and the largest scales in f16 may not be
+ * that near. */
 TDM_INLINE F tdm_scales_not_near(F scale, int type) {
     const float least = type == TDM_CODE_F16 ? 0x1p-17f : 0x1p-60f;
     const float most = type == TDM_CODE_F16 ? TDM_LARGEST_F16 : 0x1p60f;

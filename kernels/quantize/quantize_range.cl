@@ -1,8 +1,9 @@
 /* Derives the parameters of a whole tensor, in two launches.
  *
- * Without TDM_JOIN, each work-item finds the range of its share of x. It writes it at its own
- * offset of `ranges` as two floats, the smallest and the largest. strided_rows.h describes the
- * rows. With TDM_JOIN, one work-item derives scale and zero point from `count` such ranges.
+ * Without TDM_JOIN, each work-item finds the range of its share of x. It writes this range at its
+ * own offset in `ranges`, as two floats: the smallest and the largest element. strided_rows.h
+ * describes the rows. With TDM_JOIN, one work-item derives scale and zero point from `count` such
+ * ranges.
  *
  * Defines: DT the source's type, N vector width (1 for TDM_JOIN). */
 #include "kernels/dialect/dialect.h"

@@ -1,7 +1,7 @@
 /* Derives the parameters of the columns of a matrix that is too large for a cache, in two launches.
  *
- * Without TDM_JOIN, work-item y reads its share of the rows and writes, for each column, its
- * smallest and its largest element:
+ * Without TDM_JOIN, work-item y reads its share of the rows. For each column it writes the smallest
+ * and the largest element:
  *
  *      ranges[y][0][column] smallest      ranges[y][1][column] largest
  *
@@ -47,8 +47,8 @@ TDM_KERNEL(TDM_ENTRY)
 #define TOGETHER 4 /* rows */
 #define BESIDE 4   /* vectors */
 
-/* Widens the ranges of columns 0 … count-1 by `rows` rows, which has the effect of unrolling. It
- * takes a quarter of a kilobyte of each row in turn. */
+/* Widens the ranges of columns 0 … count-1 by `rows` rows. Several rows at once have the effect of
+ * unrolling. It reads 256 bytes of each row in turn. */
 TDM_INLINE void tdm_add_rows(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long x_row, int rows,
                              long count, F *lows, F *highs) {
     long i = 0;

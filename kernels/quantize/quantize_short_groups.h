@@ -52,7 +52,7 @@ TDM_INLINE void tdm_keep_bits(tdm_bits *to, tdm_bits bits, int symmetric) {
 #define ODDS(T, a, b)                                                                              \
     __builtin_astype(TDM_CAT4(f32x, N, _, odds)(__builtin_astype(a, F), __builtin_astype(b, F)), T)
 
-/* Returns in lane i the join of all lanes of of[i]. */
+/* Returns in lane i the bits that join all lanes of of[i]. */
 TDM_INLINE tdm_bits tdm_bits_of_each(const tdm_bits of[N], int symmetric) {
     tdm_bits v[N];
     TDM_UNROLL for (int i = 0; i < N; i++) {

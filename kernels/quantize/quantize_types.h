@@ -1,8 +1,8 @@
 /* BY_CODES(type, call) and BY_DEQUANTIZED(type, call) contain one call for each type that the
- * launch may give. Each type is thus compiled with its own loops, which only choose whether to
- * use non-temporal stores. In CUDA a work-item has few vectors and chooses the type once anyway:
- * nvcc takes a third of the time for one form. A kernel source includes this after
- * quant_steps.h. */
+ * launch may give. Each type is thus compiled with its own loops, which only choose whether to use
+ * non-temporal stores. In CUDA there is one form for all types, which nvcc compiles in a third of
+ * the time. A work-item has few vectors there, and chooses the type once anyway. A kernel source
+ * includes this after quant_steps.h. */
 #ifndef TDM_QUANTIZE_TYPES_H
 #define TDM_QUANTIZE_TYPES_H
 

@@ -1,9 +1,11 @@
-# Quantization. Parameters: type of the source, 0 where it is none; elements of a vector; form, of
-# dynamic quantization and of ranges: 1 one work-item for each group of elements; 2 one for
-# neighbouring groups; 3 one work-group for each, or for parts of a range.
+# Quantization. Parameters: type of the source, or 0 if there is none; elements of a vector; form.
+# Dynamic quantization and ranges have forms. In form 1 there is one work-item for each group of
+# elements, in form 2 one for neighbouring groups. In form 3 there is one work-group for each group,
+# or for a part of a range.
 
-# quantize, dequantize, requantize, fake_quantize over rows of elements (strided_rows.h), scales and
-# zero points as operands. Variants for CUDA have 16 bytes on the narrower side, or eight elements.
+# Variants of quantize, dequantize, requantize and fake_quantize. They traverse rows of elements
+# (strided_rows.h); scales and zero points are operands. A vector of the variants for CUDA has 16
+# bytes on the narrower side, or eight elements.
 function(quantization)
   cmake_parse_arguments(V "EXACT;DIVIDES" "OP;WIDTH;ARCH" "TYPES" ${ARGN})
   string(TOLOWER "${V_OP}" name)
@@ -47,12 +49,12 @@ quantization(OP FAKE_QUANTIZE TYPES f16 bf16 WIDTH 8 ARCH cuda DIVIDES)
 quantization(OP FAKE_QUANTIZE TYPES ${floats} WIDTH 4 ARCH any)
 quantization(OP FAKE_QUANTIZE TYPES ${floats} WIDTH 1 ARCH any)
 
-# quantize_dynamic finds the parameters of each group of elements and quantizes it; quantize_range
-# finds the range of parts of a tensor; quantize_range_columns of parts of its columns; their joins
-# derive the parameters.
+# quantize_dynamic derives the parameters of each group of elements and quantizes it. quantize_range
+# finds the ranges of parts of a tensor, and quantize_range_columns those of parts of its columns.
+# Their joins derive the parameters from these ranges.
 #   OP      quantize_dynamic or quantize_range, in capitals
 #   SOURCE  kernel source
-#   KIND    part of the name behind the type
+#   KIND    part of the name after the type
 #   WITH    further defines
 function(dynamic)
   cmake_parse_arguments(V "EXACT" "OP;SOURCE;KIND;WIDTH;FORM;ARCH;TARGET" "TYPES;NEEDS;WITH"

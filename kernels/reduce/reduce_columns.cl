@@ -3,8 +3,8 @@
  *
  *            inner (contiguous in x and y), WIDE·N outputs per work-item
  *          +-------------+-------------+----
- *   run    | ↓↓ ↓↓ ↓↓ ↓↓ | ↓↓ ↓↓ ↓↓ ↓↓ |    red_shape (red_rows in all), then `run` elements x_step
- *          apart +-------------+-------------+----
+ *   run    | ↓↓ ↓↓ ↓↓ ↓↓ | ↓↓ ↓↓ ↓↓ ↓↓ |    red_shape (red_rows in all), then `run` elements
+ *          +-------------+-------------+----    that are x_step apart
  *
  * A work-item takes several adjacent vectors because each row of a large matrix is a new page. The
  * outer outputs are out_shape.v[0 … out_rank-1]; work-items y iterate over them. Defines: DT

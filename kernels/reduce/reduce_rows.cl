@@ -4,9 +4,10 @@
  *   reduced   red_shape.v[0 … red_rank-1] (red_rows in all), then `inner` elements x_step apart
  *
  * Work-item (o, p) reduces part p of output o: rows p·part_rows … of the reduced rows, elements
- * p·part_inner … of each run. One of the two covers everything. Its value goes to y at the offset
- * of output o plus p·part_step. If there are several parts, a second launch joins them. With N > 1
- * x_step is 1. `type` is the code of y's storage type.
+ * p·part_inner … of each run. Parts divide only one of the two; the other is whole in each part.
+ * The value of a part goes to y at the offset of output o plus p·part_step. If there are several
+ * parts, a second launch joins them. With N > 1 x_step is 1. `type` is the code of y's storage
+ * type.
  *
  * Defines: DT storage type, N vector width, TDM_INTEGER for s32. */
 #include "kernels/dialect/dialect.h"

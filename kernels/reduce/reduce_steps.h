@@ -3,9 +3,10 @@
  *
  * The kernel source defines N lanes, and TDM_INTEGER for s32 (sums wrap and are exact modulo 2^32).
  *
- * A sum runs over blocks of TDM_BLOCK plain additions. Two-sum adds the block sums to the total and
- * also yields the exact rounding error. The errors are summed separately and added at the end.
- * Therefore |error| ≤ (TDM_BLOCK + lanes' tree + 2)·u·Σ|x|, for any count. */
+ * A sum is computed in blocks of TDM_BLOCK plain additions. The two-sum algorithm adds the block
+ * sums to the total and also gives the exact rounding error. The errors are summed separately and
+ * added at the end. Therefore |error| ≤ (TDM_BLOCK + levels of the lanes' tree + 2)·u·Σ|x|, for any
+ * count. */
 #ifndef TDM_REDUCE_STEPS_H
 #define TDM_REDUCE_STEPS_H
 
