@@ -76,7 +76,7 @@ typedef union CUlaunchAttributeValue {
         unsigned int y;
         unsigned int z;
     } clusterDim;
-    unsigned long long alignment; /* the driver's union holds pointers */
+    unsigned long long alignment; /* as in the driver's union, which holds pointers */
 } CUlaunchAttributeValue;
 
 typedef struct CUlaunchAttribute {

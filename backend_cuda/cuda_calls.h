@@ -24,8 +24,8 @@ typedef struct tdm_cuda_api {
 /*
  * Opens and initialises the driver: the file that TANDEM_CUDA_LIBRARY names, else libcuda.so.1.
  * Returns TDM_NO_DEVICE with the reason if there is no driver, it is too old, or it has no device.
- * The driver stays mapped for the life of the process: drivers keep threads that would run on in
- * unmapped code.
+ * The driver stays mapped for the life of the process: drivers have threads that would continue to
+ * run in unmapped code.
  */
 tdm_status tdm_cuda_load(tdm_cuda_api *api);
 void tdm_cuda_unload(tdm_cuda_api *api);

@@ -35,7 +35,10 @@ tdm_status tdm_cuda_read(tdm_bk_stream *stream, const char *operation, tdm_bk_me
     return TDM_OK;
 }
 
-/* True if one 2D copy can do it. A pitch above the driver's limit needs one copy per row. */
+/*
+ * True if one 2D copy can transfer the rows. A pitch above the driver's limit needs one copy per
+ * row.
+ */
 static bool is_rectangle(const tdm_bk_stream *stream, const tdm_bk_rows *rows) {
     const uint64_t most = stream->device->record->most_pitch;
     return rows->pitch <= most && rows->host_pitch <= most;

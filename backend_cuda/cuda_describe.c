@@ -12,8 +12,8 @@
 #define TIMER_NS 500
 #define NVIDIA 0x10de
 /*
- * Compute capability times ten: the oldest that the library is built for, and the first that has
- * asynchronous copies.
+ * Compute capabilities times ten: the oldest that the library supports, the first with asynchronous
+ * copies, and the only one with the instructions of 9.0a.
  */
 #define MIN_ARCHITECTURE 75
 #define ASYNC_COPY_ARCHITECTURE 80
@@ -151,8 +151,8 @@ static void fill_texts(const tdm_cuda_api *api, const device_answers *answers, b
 }
 
 /*
- * Fills in the PCI address. A device without one is usable; only programs that look it up elsewhere
- * need the address.
+ * Fills in the PCI address. A device without one is usable; only programs that identify the device
+ * elsewhere need its address.
  */
 static void fill_address(const tdm_cuda_api *api, CUdevice id, tdm_device_info *info) {
     char text[32] = "";

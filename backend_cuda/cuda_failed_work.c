@@ -3,8 +3,8 @@
  *
  * The driver reports a failure of enqueued work at whatever call comes next, and does not name the
  * work. Each stream therefore keeps the names of the operations that were enqueued since its last
- * wait. If there is only one name, and no other stream of the device has work, that is the
- * operation.
+ * wait. If there is only one name, and no other stream of the device has work, that operation
+ * failed.
  */
 #include <stdio.h>
 

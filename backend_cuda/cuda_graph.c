@@ -6,7 +6,7 @@
  */
 #include "backend_cuda/cuda_internal.h"
 
-/* The version that introduced the youngest of the graph functions. */
+/* The version that introduced the newest of the graph functions. */
 #define GRAPHS_VERSION 11040
 
 static bool has_graphs(const tdm_cuda_api *api) {

@@ -1,10 +1,10 @@
 /*
  * Host functions in stream order, each run exactly once.
  *
- * A driver runs no host function in a context that has failed, and what the functions own would
- * leak. So a list holds the functions that were accepted and have not begun. A stream runs its own
- * functions itself once it learns that the device is lost. If the driver calls later, it passes a
- * task number that is no longer in the list.
+ * A driver runs no host function in a context that has failed, so the resources of the functions
+ * would leak. A list therefore holds the functions that were accepted and have not begun. A stream
+ * runs its own functions itself once it finds that the device is lost. If the driver calls run_task
+ * later, the task number that it passes is no longer in the list.
  */
 #include "backend_cuda/cuda_internal.h"
 
@@ -125,8 +125,8 @@ void tdm_cuda_tasks_close(tdm_cuda_tasks *tasks) {
 }
 
 /*
- * Appends a task and returns its number. The number is then the only safe name: the driver may run
- * and free the task at once.
+ * Appends a task and returns its number. Afterwards only the number may be used, because run_task
+ * may run and free the task at any time.
  */
 static uintptr_t append_task(host_task *task) {
     pthread_mutex_lock(&list.lock);

@@ -23,8 +23,8 @@ static code_kinds kinds_taken(const tdm_cuda_images *images, int driver) {
 }
 
 /*
- * True for systems on a chip: Orin, and Thor in the numbering of toolkits before 13.0 and from 13.0
- * on.
+ * True for systems on a chip: Orin (87) and Thor, which is 101 in toolkits before 13.0 and 110 in
+ * later ones.
  */
 static bool is_embedded(int architecture) {
     static const int embedded[] = {87, 101, 110};
@@ -35,9 +35,9 @@ static bool is_embedded(int architecture) {
 }
 
 /*
- * True if machine code runs on the device. It runs on its own member of a generation and on later
- * ones. The "CUDA C++ Programming Guide" (Binary Compatibility) excludes systems on a chip: they
- * run only their own code, and nothing else runs it.
+ * True if machine code runs on the device. It runs on devices of the same major compute capability
+ * that are not older. The "CUDA C++ Programming Guide" (Binary Compatibility) excludes systems on a
+ * chip: they run only their own code, and nothing else runs it.
  */
 static bool code_runs(int built, int device) {
     if (is_embedded(built) || is_embedded(device))

@@ -1,4 +1,4 @@
-/* The backend's instance: the devices of the driver, and notes on devices that were passed over. */
+/* The backend's instance: the devices of the driver, and notes on devices that are skipped. */
 #include <stdio.h>
 
 #include "backend_cuda/cuda_internal.h"

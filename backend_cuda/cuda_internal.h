@@ -14,7 +14,7 @@ typedef struct tdm_cuda_record {
     int ordinal;
     uint64_t most_pitch; /* limit of 2D copies */
     bool lacks_ptx;      /* the driver cannot load the PTX of the library's images */
-    bool simulated;      /* the tests' simulated driver, which takes stand-ins of kernels */
+    bool simulated;      /* the tests' simulated driver, which loads kernels by name */
     tdm_device_info info;
 } tdm_cuda_record;
 
@@ -38,12 +38,15 @@ typedef struct tdm_cuda_images {
 } tdm_cuda_images;
 
 /*
- * True if such a driver can run an image that was compiled for `least` or newer on the device.
- * `device` is its compute capability times ten. Without images only the device is compared with
+ * True if a driver of version `driver` can run an image for `least` or newer on the device.
+ * `device` is its compute capability times ten. Without images, only the device is compared with
  * `least`.
  */
 bool tdm_cuda_images_reach(const tdm_cuda_images *images, int driver, int device, int least);
-/* True if such a driver loads machine code of that name, like "90a". Without images: true. */
+/*
+ * True if the images have machine code named `wanted`, such as "90a", and the driver can load it.
+ * True without images.
+ */
 bool tdm_cuda_images_hold(const tdm_cuda_images *images, int driver, const char *wanted);
 /* Returns TDM_UNSUPPORTED, with the reason in the detail, if no image runs. */
 tdm_status tdm_cuda_images_check(const tdm_cuda_images *images, int driver, int device);
@@ -120,7 +123,7 @@ struct tdm_bk_kernel {
     CUfunction function;
     char *entry;
     uint32_t static_bytes;     /* local memory that the kernel source declares */
-    atomic_uint dynamic_bytes; /* the most that launches may use so far */
+    atomic_uint dynamic_bytes; /* the largest size that launches may use so far */
     pthread_mutex_t lock;      /* held while dynamic_bytes is raised */
 };
 
@@ -129,10 +132,10 @@ void tdm_cuda_device_close(tdm_bk_device *device);
 void *tdm_cuda_native(tdm_bk_device *device, tdm_native_kind kind, void *object);
 
 /*
- * These functions surround the driver calls of every slot. Between them the device's context is
- * current in the thread; afterwards the previous context is current again. tdm_cuda_enter_always is
- * for releases: it enters in spite of an injected fault. If the driver itself refuses, no driver
- * call may follow and there is nothing to leave.
+ * These functions surround the driver calls of every function in the vtable. Between them the
+ * device's context is current in the thread; afterwards the previous context is current again.
+ * tdm_cuda_enter_always is for releases: it enters in spite of an injected fault. If the driver
+ * itself refuses, no driver call may follow and there is nothing to leave.
  */
 tdm_status tdm_cuda_enter(const tdm_bk_device *device, const char *what);
 CUresult tdm_cuda_enter_always(const tdm_bk_device *device);
@@ -177,8 +180,8 @@ tdm_status tdm_cuda_host_task(tdm_bk_stream *stream, const char *operation,
  */
 void tdm_cuda_tasks_abandon(tdm_cuda_tasks *tasks);
 /*
- * Gives up the stream's reference. Tasks that the driver still has to run keep what they need. NULL
- * is accepted.
+ * Releases the stream's reference. Tasks that the driver still has to run remain valid. NULL is
+ * accepted.
  */
 void tdm_cuda_tasks_close(tdm_cuda_tasks *tasks);
 

@@ -10,7 +10,7 @@ static tdm_status attribute_of(const tdm_bk_kernel *kernel, CUfunction_attribute
     return TDM_OK;
 }
 
-/* The device's context is current. */
+/* Finds the kernel's function. The caller has made the device's context current. */
 static tdm_status find_function(tdm_bk_kernel *kernel, const tdm_kernel_source *source) {
     CUmodule module;
     const tdm_status status = tdm_cuda_module_get(kernel->device, source, &module);

@@ -37,7 +37,10 @@ static tdm_status load(const tdm_bk_device *device, const tdm_kernel_source *sou
     return code == CUDA_SUCCESS ? TDM_OK : refusal(device, source, code, log);
 }
 
-/* The lock is held, so that two kernels of a source do not load it twice. */
+/*
+ * Returns the source's module. The caller holds the lock, so that two kernels of a source do not
+ * load it twice.
+ */
 static tdm_status get_locked(tdm_bk_device *device, const tdm_kernel_source *source,
                              CUmodule *module) {
     for (tdm_cuda_module *m = device->modules; m; m = m->next)

@@ -26,7 +26,9 @@ tdm_status tdm_cuda_stream_create(tdm_bk_device *device, tdm_bk_stream **stream)
     return TDM_OK;
 }
 
-/* Waits for the stream's work. Afterwards it touches no memory; a lost device touches none. */
+/*
+ * Waits for the stream's work. Afterwards the work accesses no memory, even if the device is lost.
+ */
 static CUresult wait_for_all(tdm_bk_stream *stream) {
     CUresult first = CUDA_SUCCESS;
     for (int i = 0; i < CUDA_WAIT_TRIES; i++) {
@@ -40,8 +42,8 @@ static CUresult wait_for_all(tdm_bk_stream *stream) {
 }
 
 /*
- * Clears the notes after a wait. If the device is lost, the stream stays counted, because every
- * other stream reports that failure too.
+ * Clears the notes after a wait. If the device is lost, streams_with_work still counts the stream,
+ * because every other stream reports that failure too.
  */
 void tdm_cuda_stream_forget(tdm_bk_stream *stream, CUresult code) {
     stream->names.count = 0;
@@ -68,7 +70,7 @@ void tdm_cuda_stream_destroy(tdm_bk_stream *stream) {
     tdm_host_free(stream);
 }
 
-/* Nothing to do: the driver submits work at once. */
+/* Does nothing, because the driver submits work at once. */
 tdm_status tdm_cuda_stream_flush(tdm_bk_stream *stream) {
     (void)stream;
     return TDM_OK;

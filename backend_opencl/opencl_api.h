@@ -16,7 +16,7 @@
 #include "api/backend.h"
 
 typedef struct tdm_opencl_api {
-    void *library; /* handle from dlopen; NULL if the process had the functions already */
+    void *library; /* handle from dlopen; NULL if the functions were preloaded */
     bool serial;   /* the driver is not thread-safe: one call at a time */
 #define OPENCL_FUNCTION(name, need, since) __typeof__(&name) name;
 #include "backend_opencl/opencl_functions.def"
@@ -26,14 +26,16 @@ typedef struct tdm_opencl_api {
 /*
  * Finds the driver: the file that TANDEM_OPENCL_LIBRARY names, else a preloaded one, else the ICD
  * loader, else vendors' libraries. Returns TDM_NO_DEVICE with the reason if there is none. Drivers
- * that would take the process down are passed over and named in the notes (may be NULL); see
+ * that would crash the process are skipped and named in the notes (may be NULL); see
  * driver_check.h. Only one thread at a time may call this. The driver stays mapped for the life of
- * the process: drivers keep threads that would run on in unmapped code.
+ * the process: drivers have threads that would continue to run in unmapped code.
  */
 tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes);
 void tdm_opencl_unload(tdm_opencl_api *api);
 
-/* These functions surround every driver call. They do something only if the driver is serial. */
+/*
+ * These functions surround every driver call. They lock and unlock a mutex if the driver is serial.
+ */
 void tdm_opencl_call_begin(const tdm_opencl_api *api);
 void tdm_opencl_call_end(const tdm_opencl_api *api);
 
@@ -46,7 +48,7 @@ void tdm_opencl_call_end(const tdm_opencl_api *api);
         call_code_;                                                                                \
     })
 
-/* Calls a function that waits, or that lets a wait end; see tdm_fault_lasts. */
+/* Calls a function that waits, or one that ends the wait of another call; see tdm_fault_lasts. */
 #define OPENCL_WAIT(api, name, ...)                                                                \
     __extension__({                                                                                \
         tdm_opencl_call_begin(api);                                                                \
@@ -92,8 +94,8 @@ void tdm_opencl_released(cl_int fault, cl_int code, const char *call);
     } while (0)
 
 /*
- * Returns a name like "CL_OUT_OF_RESOURCES", or "unknown OpenCL error" for a code that no standard
- * names.
+ * Returns a name like "CL_OUT_OF_RESOURCES", or "unknown OpenCL error" for a code that is not in
+ * the list.
  */
 const char *tdm_opencl_error_name(cl_int code);
 

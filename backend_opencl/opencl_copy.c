@@ -2,8 +2,8 @@
 #include "backend_opencl/opencl_internal.h"
 
 /*
- * Enqueues one command: reserves room in the ring, calls with the event last, and adds the ring's
- * entry.
+ * Enqueues one command: reserves an entry in the stream's ring, calls the function with the event
+ * as last argument, and fills the entry.
  */
 #define ENQUEUE(stream, operation, name, ...)                                                      \
     do {                                                                                           \
@@ -29,7 +29,7 @@ tdm_status tdm_opencl_read(tdm_bk_stream *stream, const char *operation, tdm_bk_
     return TDM_OK;
 }
 
-/* Converts a byte offset into the rectangle's origin: whole pitches, and the rest along a row. */
+/* Converts the byte offset into the rectangle's origin: a row, and an offset in that row. */
 static void origin_of(const tdm_bk_rows *rows, size_t origin[3]) {
     const size_t pitch = rows->pitch;
     origin[0] = (size_t)(rows->offset % pitch);

@@ -4,7 +4,7 @@
 
 #include "backend_opencl/opencl_internal.h"
 
-/* Slabs align blocks to at least this: a cache line, and the widest vector. */
+/* The smallest alignment of blocks in slabs: a cache line, and the widest vector. */
 #define MIN_ALIGNMENT 64
 
 static tdm_status refuse(const char *reason) {
@@ -37,7 +37,10 @@ static tdm_status check_usable(const tdm_opencl_api *api, const tdm_opencl_recor
     return TDM_OK;
 }
 
-/* Returns the most specific type for choosing kernels. Oclgrind reports every type at once. */
+/*
+ * Returns the type by which kernels are chosen. A CPU comes first, because Oclgrind reports every
+ * type at once.
+ */
 static tdm_device_type device_type(cl_ulong type) {
     if (type & CL_DEVICE_TYPE_CPU)
         return TDM_DEVICE_CPU;
@@ -111,7 +114,8 @@ static void fill_address(const tdm_opencl_api *api, const tdm_opencl_record *rec
 }
 
 static void fill_sizes(const tdm_opencl_api *api, cl_device_id id, tdm_device_info *info) {
-    // Work is divided by this number. A driver that does not report it has at least one unit.
+    // Work is divided among this many units. If the driver does not report the number, one is
+    // assumed.
     const uint32_t units = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_COMPUTE_UNITS);
     info->compute_units = units > 0 ? units : 1;
     info->clock_mhz = tdm_opencl_device_uint(api, id, CL_DEVICE_MAX_CLOCK_FREQUENCY);

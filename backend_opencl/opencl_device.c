@@ -1,7 +1,9 @@
 /* Contexts, queues and open devices. */
 #include "backend_opencl/opencl_internal.h"
 
-/* Logs a driver's message about a context. It may come at any time and from any thread. */
+/*
+ * Logs a driver's message about a context. The driver may call it at any time and from any thread.
+ */
 static void CL_CALLBACK log_message(const char *message, const void *data, size_t bytes,
                                     void *user) {
     (void)data;

@@ -73,8 +73,8 @@ tdm_status tdm_opencl_event_elapsed(tdm_bk_event *start, tdm_bk_event *end, doub
 }
 
 tdm_status tdm_opencl_stream_wait_event(tdm_bk_stream *stream, tdm_bk_event *event) {
-    // The barrier's own event reports work that fails in the other queue; clFinish of this one need
-    // not.
+    // The barrier's event reports a failure of work in the other queue. clFinish on this queue may
+    // not report it.
     cl_event barrier = NULL;
     const tdm_status status = tdm_opencl_stream_reserve(stream, "stream_wait_event");
     if (status != TDM_OK)

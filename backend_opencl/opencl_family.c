@@ -9,9 +9,9 @@
 /*
  * The first row with a matching needle counts. A needle is searched for in the platform's name,
  * vendor and version, ignoring case. PoCL stands before the CPU vendors and clvk before the GPU
- * vendors, because their strings contain vendor names. Reasons for keeps_programs: PoCL has its own
- * cache and compiles everything a second time if a binary is requested. The
- * clCreateProgramWithBinary of ARM's drivers is known to crash.
+ * vendors, because their strings contain vendor names. Two families set keeps_programs. PoCL has
+ * its own cache, and compiles everything a second time if a binary is requested. In ARM's drivers,
+ * clCreateProgramWithBinary is known to crash.
  */
 static const tdm_opencl_family families[] = {
     {.needle = "oclgrind", .name = "oclgrind", .memory_checker = true, .runs_in_calls = true},

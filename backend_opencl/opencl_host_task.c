@@ -1,9 +1,9 @@
 /*
  * Host functions in stream order. A marker completes when the work before it is done. A barrier on
- * a user event holds back the work behind it. A thread of the stream waits for the marker, runs the
- * function and sets the user event.
+ * a user event delays the work that is enqueued after it. A thread of the stream waits for the
+ * marker, runs the function and sets the user event.
  *
- * Event callbacks would need no thread, but drivers run them anywhere. PoCL runs one inside
+ * Event callbacks would need no thread, but drivers run them on any thread. PoCL runs one inside
  * clSetEventCallback if the event is already complete, which would block the caller for as long as
  * the function takes.
  */
@@ -12,7 +12,7 @@
 
 #include "backend_opencl/opencl_internal.h"
 
-/* Failed waits in a row, a millisecond apart. */
+/* The largest number of consecutive failed waits, which are a millisecond apart. */
 #define MAX_REFUSALS 10000
 
 struct tdm_opencl_task {
@@ -24,7 +24,7 @@ struct tdm_opencl_task {
 };
 
 bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
-    // If this failed, everything behind the event would wait for ever; so it is tried twice.
+    // If this fails, all commands that wait for the event wait for ever, so it is tried twice.
     cl_int code = OPENCL_WAIT(api, clSetUserEventStatus, user, CL_COMPLETE);
     if (code != CL_SUCCESS)
         code = OPENCL_WAIT(api, clSetUserEventStatus, user, CL_COMPLETE);
@@ -37,8 +37,8 @@ bool tdm_opencl_user_event_set(const tdm_opencl_api *api, cl_event user) {
 /* ---- the stream's thread --------------------------------------------------------------------- */
 
 /*
- * Waits until the work before is done or has failed. A wait that fails for another reason is
- * repeated, but not for ever: a driver that refuses every wait counts as one that lost the work.
+ * Waits until the work before the task is done or has failed. A wait that fails for another reason
+ * is repeated. After MAX_REFUSALS failures the work counts as lost.
  */
 static void wait_before(tdm_bk_device *device, cl_event before) {
     const struct timespec pause = {.tv_nsec = 1000000};
@@ -54,7 +54,10 @@ static void wait_before(tdm_bk_device *device, cl_event before) {
     tdm_log(TDM_LOG_ERROR, "driver", "opencl: waiting for the work before a host task failed");
 }
 
-/* Runs the function even if the work before failed: it may have something to release. */
+/*
+ * Runs the function even if the work before the task failed: the function may have something to
+ * release.
+ */
 static void run_task(tdm_bk_device *device, tdm_opencl_task *task) {
     const tdm_opencl_api *const api = device->api;
     wait_before(device, task->before);
@@ -88,8 +91,8 @@ static void *run_tasks(void *user) {
 }
 
 /*
- * Starts the thread with all signals blocked: the program's signals are not for it, and it inherits
- * the mask.
+ * Starts the thread with all signals blocked, because it must not handle the program's signals. The
+ * thread inherits the mask.
  */
 static tdm_status start_thread(tdm_bk_stream *stream, const char *operation) {
     if (stream->has_task_thread)
@@ -142,8 +145,8 @@ static cl_int enqueue_events(tdm_bk_stream *stream, tdm_opencl_task *task, const
     code = OPENCL_CALL(api, clEnqueueMarkerWithWaitList, stream->queue, 0, NULL, &task->before);
     if (code != CL_SUCCESS)
         return code;
-    // This flush is separate from the barrier's, because a driver may finish together what is
-    // flushed together.
+    // This flush is separate from the barrier's, because a driver may complete all commands of one
+    // flush together.
     *call = "clFlush";
     code = OPENCL_CALL(stream->device->api, clFlush, stream->queue);
     if (code != CL_SUCCESS)

@@ -1,4 +1,4 @@
-/* The backend's instance: every platform and device, and notes on those that were passed over. */
+/* The backend's instance: every platform and device, and notes on those that are skipped. */
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,14 +25,14 @@ static tdm_status add_record(tdm_bk_instance *instance, const tdm_opencl_record 
 }
 
 /*
- * Lists one device. A fault of the device becomes a note, and so does a driver that runs out of
- * host memory. Only our own failed allocations are returned as failures.
+ * Lists one device. A failure of the device becomes a note, and so does a driver that runs out of
+ * host memory. Only the library's own failed allocations are returned.
  */
 static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *record) {
     record->extensions = tdm_opencl_device_extensions(&instance->api, record->id);
     if (!record->extensions)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "no host memory for a device's extensions");
-    // Describing a device allocates nothing of ours, so every failure is the device's.
+    // Describing a device allocates no memory of the library, so every failure is the device's.
     if (tdm_opencl_describe(&instance->api, record) != TDM_OK) {
         tdm_notes_add(&instance->notes, "device \"%s\" of platform \"%s\" is skipped: %s",
                       record->info.name, record->platform_name, tdm_last_detail());

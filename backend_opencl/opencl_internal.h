@@ -22,17 +22,17 @@ typedef struct tdm_opencl_family {
     const char *name;           /* driver_family of tdm_device_info */
     const char *no_device_hint; /* what to do if its platform has no devices, or NULL */
     bool host_cores;            /* its CPU devices compile for the cores of this host */
-    bool short_loops; /* its CPU devices silently end a work-item's loops after 65535 passes */
+    bool short_loops;           /* its CPU devices silently end loops after 65535 iterations */
     bool one_lane_per_item; /* its CPU devices run one work-item per vector lane, as a GPU does */
     bool memory_checker;    /* slabs would hide errors from it */
     /* Runs commands inside clFlush, one thread at a time: a user event would block the caller. */
     bool runs_in_calls;
     /*
-     * From this version on (7.0: 70) its compiler gives all functions of a program one target, so
-     * that no function may have instructions of its own. 0: never.
+     * From this version on (70 is 7.0) its compiler gives all functions of a program one target. A
+     * single function then cannot request further instructions. 0 means never.
      */
     int one_target_since;
-    bool late_markers;   /* commands do not show as complete before the queue is idle or waits */
+    bool late_markers;   /* commands are not reported complete until the queue is idle or waits */
     bool keeps_programs; /* caches programs itself, or its binaries cannot be trusted */
 } tdm_opencl_family;
 
@@ -217,8 +217,8 @@ void tdm_opencl_stream_destroy(tdm_bk_stream *stream);
 tdm_status tdm_opencl_stream_flush(tdm_bk_stream *stream);
 tdm_status tdm_opencl_stream_wait(tdm_bk_stream *stream, const char **failed_operation);
 /*
- * These surround every enqueue. The first makes room; TDM_OUT_OF_HOST_MEMORY changes nothing. The
- * second takes over the command's event, with the name of its operation.
+ * These surround every enqueue. The first reserves an entry; if it fails, nothing has changed. The
+ * second takes ownership of the command's event, with the name of its operation.
  */
 tdm_status tdm_opencl_stream_reserve(tdm_bk_stream *stream, const char *operation);
 void tdm_opencl_stream_push(tdm_bk_stream *stream, const char *operation, cl_event event);

@@ -68,9 +68,9 @@ static tdm_status group_info(const tdm_bk_kernel *kernel, cl_kernel native,
 }
 
 /*
- * Returns the largest work-group. rusticl 22.3 answers with the sub-group's size, as for the
- * preferred multiple. A kernel that was built with a larger required size runs at that size all the
- * same.
+ * Returns the largest work-group size. rusticl 22.3 reports the sub-group size instead, which is
+ * also the preferred multiple. A kernel that was built with a larger required size runs at that
+ * size all the same.
  */
 static size_t largest_group(size_t items, size_t multiple, const size_t required[3]) {
     const size_t built_for = required[0] * required[1] * required[2];

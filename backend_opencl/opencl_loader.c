@@ -102,7 +102,7 @@ tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes) {
         const tdm_status status = open_file(usual_files[i], api, notes);
         if (status != TDM_NO_DEVICE)
             return status;
-        // Later files would only report that they do not exist either.
+        // Only the first reason is kept: later files usually do not exist either.
         if (i == 0)
             snprintf(first_reason, sizeof first_reason, "%s", tdm_last_detail());
     }
@@ -114,8 +114,8 @@ tdm_status tdm_opencl_load(tdm_opencl_api *api, tdm_notes *notes) {
 }
 
 /*
- * One lock for the process, because such a driver's state is global too. It is recursive, because a
- * driver may call back.
+ * All serial drivers share one lock, because the state of such a driver is global. The lock is
+ * recursive, because a driver may call back.
  */
 static pthread_mutex_t serial_lock;
 

@@ -1,7 +1,9 @@
 /* Native allocations: device memory, pinned host memory, wrapped memory of the caller. */
 #include "backend_opencl/opencl_internal.h"
 
-/* Reports a failed allocation. Only here does a lack of "resources" mean a lack of memory. */
+/*
+ * Reports a failed allocation. Only for allocations does CL_OUT_OF_RESOURCES mean a lack of memory.
+ */
 static tdm_status allocation_failure(cl_int code, const char *call, size_t bytes) {
     const tdm_status status =
         code == CL_OUT_OF_RESOURCES ? TDM_OUT_OF_DEVICE_MEMORY : tdm_opencl_status(code);
@@ -11,8 +13,8 @@ static tdm_status allocation_failure(cl_int code, const char *call, size_t bytes
 
 /*
  * Forces the driver to allocate now. Some drivers return an object without memory and fail at the
- * first kernel; migrating the object to the device finds the failure. Nothing has to move if host
- * and device share memory.
+ * first kernel; migrating the object to the device finds the failure. If host and device share
+ * memory, this is not needed.
  */
 static tdm_status make_resident(tdm_bk_device *device, cl_mem object, size_t bytes) {
     const tdm_opencl_api *const api = device->api;

@@ -4,15 +4,15 @@
 
 #include "backend_opencl/opencl_internal.h"
 
-/* The longest part of a build log in a detail text. */
+/* The largest number of bytes of a build log in a detail text. */
 #define SHORT_LOG 1200
 /* A larger binary is not cached. */
 #define MAX_BINARY_BYTES (64u << 20)
 
 /*
- * Returns the build options. None may loosen arithmetic (no fast-relaxed-math, no mad-enable), and
- * the dialect turns contraction off. Division and square root are correctly rounded only on
- * request.
+ * Returns the build options. None may relax arithmetic (no fast-relaxed-math, no mad-enable), and
+ * kernels/dialect turns contraction off. Division and square root are correctly rounded only with
+ * an option.
  */
 static char *build_options(const tdm_bk_device *device, const tdm_kernel_source *source) {
     const char *const defines = source->defines ? source->defines : "";

@@ -1,5 +1,6 @@
 # Finds libmd (SHA-256) as a static archive: target Libmd::Libmd. The shared library contains it and
-# hides its symbols. A user of the static library links it too, so this file is installed.
+# hides its symbols. Programs that link the static library link libmd too, so this file is
+# installed.
 find_path(Libmd_INCLUDE_DIR sha2.h)
 find_library(Libmd_LIBRARY libmd.a)
 mark_as_advanced(Libmd_INCLUDE_DIR Libmd_LIBRARY)

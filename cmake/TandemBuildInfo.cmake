@@ -1,6 +1,6 @@
-# build_info.h for the program and the tests: TANDEM_BUILD_COMMIT, which each build looks up again,
-# TANDEM_BUILD_TYPE, _FLAGS and _BACKENDS. The library does not include it, so a new commit never
-# recompiles or changes the library.
+# Writes build_info.h for the program and the tests. It defines TANDEM_BUILD_COMMIT,
+# TANDEM_BUILD_TYPE, TANDEM_BUILD_FLAGS and TANDEM_BUILD_BACKENDS. Each build looks up the commit
+# again. The library does not include it, so a new commit never recompiles or changes the library.
 string(TOUPPER "${CMAKE_BUILD_TYPE}" build_type_upper)
 get_property(backends GLOBAL PROPERTY TANDEM_BACKENDS)
 list(JOIN backends " " backends)

@@ -7,8 +7,8 @@
 #
 # SOURCES are all files that UNIT is made of. If the environment variable TANDEM_CUDA_IMAGE_CACHE is
 # set, it names a folder that keeps the results. The key is a hash of these files, the options and
-# the version of nvcc, so several builds compile an image once. Warnings are errors, except those on
-# functions that one of the source's variants does not call.
+# the version of nvcc, so several builds compile an image once. If WERROR is set, warnings are
+# errors. Warnings on functions that a variant does not call are suppressed.
 cmake_minimum_required(VERSION 3.25)
 set(parts "${IMAGE}.parts")
 set(results "${IMAGE}" "${IMAGE}.log" "${parts}")

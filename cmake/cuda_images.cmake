@@ -95,8 +95,8 @@ list(TRANSFORM cuda_dialect PREPEND "${FOLDER}/dialect/")
 
 # Sets `image_name` to the fat binary of `text`, which nvcc makes. Next to it are the output of
 # ptxas, the parts, and the options, which check_cuda_architectures.sh reads. The image depends on
-# the unit of this source and not on the stamp: a unit is written only if it changes, the stamp
-# whenever any does.
+# the unit of this source, not on the stamp. The unit is written only if it changes, but the stamp
+# whenever the script runs.
 function(tandem_compile_image folder text options image_name)
   set(image "${folder}/${text}.fatbin")
   set(script "${PROJECT_SOURCE_DIR}/cmake/compile_cuda_image.cmake")
@@ -144,7 +144,8 @@ function(tandem_add_cuda_images)
     message(STATUS "CUDA kernels: none in this build, names stand in for them")
   endif()
 
-  # Earlier configurations may have left images, and the checks read the options of all images.
+  # Images of earlier configurations are removed below, because the checks read the options of all
+  # images.
   file(GLOB left "${folder}/*.fatbin.options")
   set(images "")
   foreach(kind IN ITEMS library program)

@@ -1,5 +1,5 @@
 # Writes OUTPUT from kernel_sources.c.in: a C file that contains every *.cl and *.cu below FOLDER as
-# data (kernels/kernel_index.h has the type and the two names). PROGRAM_OUTPUT also contains the
+# data. It defines tdm_embedded_sources of kernels/kernel_index.h. PROGRAM_OUTPUT also contains the
 # kernels of FOLDER/probe.
 #
 # Usage: cmake -DFOLDER=kernels -DOUTPUT=kernel_sources.c -DPROGRAM_OUTPUT=program_texts.c
@@ -8,8 +8,8 @@
 # A line `#include "file"` is replaced by that file, from the same folder or as
 # "kernels/FOLDER/FILE". This happens once per kernel source; later includes of the same file are
 # removed. An include may therefore not be inside a condition that another include of the file
-# lacks. Comments and redundant white space are removed: they were a third of the library. The
-# flattened sources are next to OUTPUT, which includes them from there.
+# lacks. Comments and redundant white space are removed, because they would be a third of the
+# library. The flattened sources are next to OUTPUT, which includes them from there.
 cmake_minimum_required(VERSION 3.25)
 include("${CMAKE_CURRENT_LIST_DIR}/kernel_rows.cmake")
 

@@ -6,10 +6,12 @@
 #
 #     gemm_panel(TYPES f32 f16 MR 6 NR 64 VW 16 KC 512 ARCH avx512)
 #
-# is the two variants gemm_f32_panel_6x64__avx512 and gemm_f16_panel_6x64__avx512. Rows of one
-# operation stand in order of preference, the plain reference last. FOLDER is the folder kernels/.
+# defines the two variants gemm_f32_panel_6x64__avx512 and gemm_f16_panel_6x64__avx512. Rows of one
+# operation are in order of preference, with the plain reference last. FOLDER is the folder
+# kernels/.
 
-# The words of the tables: variables, which every reader sets for itself.
+# Sets the variables that define the words of the tables. Every reader of the tables calls this
+# macro.
 macro(set_words)
   # The numbers of tdm_dtype.
   set(storage_any 0)
@@ -53,12 +55,12 @@ endmacro()
 #   OP          of tdm_op
 #   SOURCE      file name of the kernel source
 #   DEFINES     macros, NAME or NAME=VALUE
-#   ARCH        as above; any and cpu are no part of the name
+#   ARCH        as above; any and cpu do not appear in the name
 #   EXACT       relies on the driver's division and square root: TDM_CAP_CORRECT_DIVIDE, "exact" in
 #               the name
-#   X86         has instructions of x86 beside those of ARCH
+#   X86         has instructions of x86 in addition to those of ARCH
 #   NEEDS       further capabilities
-#   TARGET      in place of that of ARCH
+#   TARGET      replaces the target of ARCH
 #   PARAMETERS  the numbers of tdm_variant.parameters; those left out are 0
 function(variant)
   cmake_parse_arguments(V "EXACT;X86" "NAME;OP;SOURCE;ARCH;TARGET" "DEFINES;NEEDS;PARAMETERS"

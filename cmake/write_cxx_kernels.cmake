@@ -1,5 +1,5 @@
-# Writes the kernel sources as C++ for nvcc and for the tests' simulator to OUTPUT_FOLDER. Files
-# that would not change are not written:
+# Writes the kernel sources as C++, for nvcc and for the tests' simulator, to OUTPUT_FOLDER. It
+# writes these files, except those that would not change:
 #
 #   flat/unary.cl    the source with its includes inlined, except the dialect
 #   unary.cl.cpp     all kernel variants of that source, each in its own namespace

@@ -72,7 +72,7 @@ static void widen(plot_axis *axis, double value) {
     axis->high = fmax(axis->high, log10(value));
 }
 
-/* Adds a margin of a twentieth around the data, and at least a factor of two in total. */
+/* Adds a margin of a twentieth on each side. The axis then covers at least a factor of two. */
 static void round_out(plot_axis *axis) {
     const double least = 0.15;
     const double room = fmax((axis->high - axis->low) / 20, 0.02);

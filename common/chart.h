@@ -1,6 +1,6 @@
 /*
- * Charts with two logarithmic axes, as SVG within HTML. They load nothing, and their series can be
- * told apart without colours.
+ * Charts with two logarithmic axes, as SVG within HTML. They load no other files, and their series
+ * can be distinguished without colours.
  */
 #ifndef TANDEM_COMMON_CHART_H
 #define TANDEM_COMMON_CHART_H
@@ -17,7 +17,7 @@ typedef enum chart_form {
 enum {
     CHART_MAX_SERIES = 24,
     CHART_STYLES = 14,
-    CHART_QUIET_STYLES = 8 /* the first of the styles for limits in the background */
+    CHART_QUIET_STYLES = 8 /* the first style for limits, which are in the background */
 };
 
 typedef struct chart_point {

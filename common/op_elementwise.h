@@ -30,7 +30,7 @@
     X(TDM_SQRT, 0, 0)                                                                              \
     X(TDM_RSQRT, 2, 0)
 
-#define OP_ULP 0x1p-23            /* at most, relative to the f32 value */
+#define OP_ULP 0x1p-23            /* the largest ulp relative to an f32 value */
 #define OP_SMALLEST_STEP 0x1p-149 /* spacing of f32 denormals */
 
 /* erfc keeps the relative accuracy that 1 + erf loses for large negative x. */
@@ -38,7 +38,7 @@ static inline double op_gelu(double x) {
     return isinf(x) && x < 0 ? (double)NAN : 0.5 * x * erfc(-x / sqrt(2.0));
 }
 
-/* sigmoid(2u) equals the tanh form. */
+/* Returns 2u of the tanh form x/2 · (1 + tanh u), which equals x · sigmoid(2u). */
 static inline double op_gelu_tanh_argument(double x) {
     return 2.0 * sqrt(2.0 / acos(-1.0)) * (x + 0.044715 * x * x * x);
 }

@@ -36,7 +36,10 @@ typedef struct op_gemm_case {
     int batch_rank;
     int64_t batch[OP_GEMM_MAX_BATCH];
     unsigned shared[OP_GEMM_OPERANDS]; /* bit i: the operand has size 1 in batch dimension i */
-    /* Not 0: small integers. No storage type as wide as D's rounds a sum of them before the end. */
+    /*
+     * Not 0: operands hold small integers. Their sums are exact in f32 and are rounded once, to D's
+     * type.
+     */
     int exact;
     int allow_3xtf32; /* not 0: f32 products may be made of three tf32 products */
     uint64_t seed;
@@ -109,7 +112,10 @@ static inline double op_gemm_lipschitz(tdm_activation activation) {
     return activation == TDM_ACT_NONE || activation == TDM_ACT_RELU ? 1.0 : 1.13;
 }
 
-/* The unit roundoff of D's storage type; op_gemm_min_normal returns its smallest normal number. */
+/*
+ * Returns the unit roundoff of D's type. op_gemm_min_normal returns the type's smallest normal
+ * number.
+ */
 static inline double op_gemm_roundoff(tdm_dtype dtype) {
     return dtype == TDM_F16 ? 0x1p-11 : dtype == TDM_BF16 ? 0x1p-8 : 0x1p-24;
 }
@@ -120,8 +126,8 @@ static inline double op_gemm_min_normal(tdm_dtype dtype) {
 /*
  * The bound of |d - d64| is half an ulp of the result, plus the accumulated error of f32 sums of
  * random data. That error grows with the square root of the sums' length. A bound linear in K would
- * miss a dropped pass over k. `size` is |alpha||A||B| + |beta C| + |bias| + |residual|. With
- * 3xTF32, each product may have a relative error of OP_GEMM_SPLIT_BOUND, whatever the length
+ * not detect a missing iteration over k. `size` is |alpha||A||B| + |beta C| + |bias| + |residual|.
+ * With 3xTF32, each product may have a relative error of OP_GEMM_SPLIT_BOUND, whatever the length
  * (docs/numerics.md).
  */
 #define OP_GEMM_BOUND_FACTOR 4.0

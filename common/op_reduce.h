@@ -20,9 +20,10 @@ typedef struct op_reduce_case {
 } op_reduce_case;
 
 /*
- * Covers one element, sizes below, at and above each vector and block width, and primes. Reduced
- * dimensions are in each position, all of them, or only ones of size 1. The last four cases are
- * long enough to be split into parts. Slow implementations take only the first ones.
+ * Covers one element, sizes below, at and above each vector and block width, and primes. The
+ * reduced dimensions are in each position; there are cases with all dimensions and with only
+ * dimensions of size 1. The last four cases are long enough to be split into parts. Slow
+ * implementations take only the first ones.
  */
 static const op_reduce_case op_reduce_cases[] = {
     {0, {0}, 0, 0},

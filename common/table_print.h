@@ -16,7 +16,10 @@ text_table *table_create(const char *headings);
 /* Adds the next cell, row by row. After a full row, the next one begins. */
 void table_cell(text_table *table, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
-/* Adds the next cell as a number with at least three digits, or "-" for NaN and infinity. */
+/*
+ * Adds the next cell as a number with at most three decimals, or an exponent if it is very small or
+ * large. NaN and infinity are "-".
+ */
 void table_number(text_table *table, double value);
 
 /* Adds the next cell as a time with its unit, e.g. "4.88 ms", or "-" for NaN and infinity. */
@@ -28,7 +31,7 @@ void table_duration_text(double seconds, char *text, size_t size);
 /* Writes bytes with a suitable unit, e.g. "32 MiB". */
 void table_bytes_text(double bytes, char *text, size_t size);
 
-/* Appends to a text as far as it has room, after a separator if the text is not empty. */
+/* Appends as much as fits to a text, after a separator if the text is not empty. */
 void text_append(char *text, size_t size, const char *separator, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 

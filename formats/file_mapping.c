@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum {
-    NEIGHBOURS = 2 << 20 /* bytes around a touched page that are read with it, at most */
+    NEIGHBOURS = 2 << 20 /* at most so many bytes are read around a touched page */
 };
 
 static int map_descriptor(int descriptor, const char *path, size_t least, file_mapping *mapping,

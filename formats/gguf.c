@@ -82,7 +82,7 @@ static int skip_array(gguf_cursor *cursor, int depth, const char *key, file_erro
         return file_fail(error, "the file is truncated in value \"%s\"", key);
     if (type >= GGUF_VALUE_TYPES)
         return file_fail(error, "the elements of value \"%s\" have the unknown type %u", key, type);
-    /* Every element takes a byte or more, so the file's size limits the steps. */
+    /* Every element takes a byte or more, so the file's size limits the number of iterations. */
     if (count > (uint64_t)(cursor->end - cursor->next))
         return file_fail(error, "value \"%s\" claims %llu elements, more than the file has bytes",
                          key, (unsigned long long)count);
@@ -294,7 +294,10 @@ static int compare_places(const void *left, const void *right) {
     return strcmp(a->tensor.name, b->tensor.name);
 }
 
-/* In the order of their data, the tensors follow each other with only padding between them. */
+/*
+ * Checks that the tensors follow each other, in the order of their data, with only padding between
+ * them. Sets their addresses.
+ */
 static int place_tensors(gguf_file *file, const unsigned char *data, uint64_t data_bytes,
                          file_error *error) {
     uint64_t expected = 0;
@@ -349,7 +352,10 @@ static int read_version(gguf_cursor *cursor, file_error *error) {
     return 0;
 }
 
-/* Counts that the file is too small for are refused before memory is allocated for them. */
+/*
+ * Reads the counts. Counts that are too large for the file are refused before memory is allocated
+ * for them.
+ */
 static int read_counts(gguf_file *file, gguf_cursor *cursor, file_error *error) {
     uint64_t tensors;
     uint64_t values;

@@ -17,7 +17,7 @@
 enum {
     GGUF_MAX_RANK = 4,
     GGUF_MAX_NAME = 1023,    /* bytes of a tensor's name */
-    GGUF_MAX_GGML_NAME = 63, /* bytes that every ggml reads: it keeps 64 with the NUL */
+    GGUF_MAX_GGML_NAME = 63, /* the limit of ggml as built: 64 bytes with the NUL */
     GGUF_MAX_KEY = 65535,
     GGUF_MAX_ARRAY_DEPTH = 4,
     GGUF_DEFAULT_ALIGNMENT = 32,

@@ -45,10 +45,10 @@ static struct sigaction former_size_action;
 
 /*
  * Removes the unfinished files. The signal is then raised again, so that it ends the process as it
- * otherwise would. No signal ends the first process of a container; it then exits with the status
- * that a shell would give. Other threads that fault at the same time wait here, so that they do not
- * end the process before the files are removed. This happens when an input that several threads
- * read is truncated.
+ * otherwise would. The default action of a signal does not end the first process of a container.
+ * That process then exits with the status that a shell would give. Other threads that fault at the
+ * same time wait here, so that they do not end the process before the files are removed. This
+ * happens when an input that several threads read is truncated.
  */
 static void remove_unfinished(int number) {
     sigset_t raised;
@@ -64,7 +64,10 @@ static void remove_unfinished(int number) {
     _exit(128 + number);
 }
 
-/* Ignored signals (as under nohup) stay so, as do those with other handlers, except SIGBUS. */
+/*
+ * Returns 1 if the handler is installed for a signal. Signals that are ignored (as under nohup) or
+ * have other handlers keep their action. SIGBUS loses an earlier handler.
+ */
 static int is_guarded(int number, const struct sigaction *former) {
     return former->sa_handler != SIG_IGN && (former->sa_handler == SIG_DFL || number == SIGBUS);
 }
@@ -96,7 +99,10 @@ static void guard(output_file *file) {
     unfinished = file;
 }
 
-/* If another thread is in the handler, which reads what is freed, the process ends there. */
+/*
+ * Removes a file from the list. If another thread is in the handler, which reads the list, this
+ * thread waits until the process ends.
+ */
 static void unguard(output_file *file) {
     output_file *_Atomic *place = &unfinished;
     while (*place != NULL && *place != file)
@@ -121,7 +127,9 @@ static void destroy(output_file *file) {
     free(file);
 }
 
-/* rename() would replace a device or a pipe with a regular file. */
+/*
+ * Refuses a target that is not a regular file, because rename() would replace a device or a pipe.
+ */
 static int check_goal(const char *path, file_error *error) {
     struct stat status;
     if (path[0] == '\0')
@@ -149,7 +157,9 @@ static output_file *make(const char *path) {
     return NULL;
 }
 
-/* Creates a file next to the target. A killed process of this number may have left one. */
+/*
+ * Creates a file next to the target. A killed process with the same process id may have left one.
+ */
 static int open_temporary(output_file *file) {
     const size_t size = strlen(file->path) + NAME_ROOM;
     for (int i = 0; i < MAX_NAMES; i++) {

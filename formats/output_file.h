@@ -23,8 +23,8 @@ typedef struct output_file output_file;
 int output_file_create(const char *path, output_file **file, file_error *error);
 
 /*
- * Writes bytes at an offset of the file. Earlier bytes that were never written are zero. Returns 0,
- * or -1 and the reason; after that, only output_file_abandon may be called.
+ * Writes bytes at an offset of the file. Bytes before the offset that were never written are zero.
+ * Returns 0, or -1 and the reason; after that, only output_file_abandon may be called.
  */
 int output_file_put(output_file *file, uint64_t place, const void *bytes, size_t size,
                     file_error *error);

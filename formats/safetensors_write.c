@@ -70,7 +70,10 @@ static cJSON *make_header(const safetensors_tensor *tensors, size_t tensor_count
     return NULL;
 }
 
-/* Joins length, text and spaces, to a multiple of eight. Returns NULL if memory is short. */
+/*
+ * Joins the length, the text, and spaces up to a multiple of eight bytes. Returns NULL if memory is
+ * short.
+ */
 static char *pad_header(const char *text, size_t text_bytes, size_t *size) {
     const uint64_t length = (text_bytes + 7) / 8 * 8;
     char *const header = malloc(sizeof length + length);

@@ -1,4 +1,4 @@
-/* Shared by the writers of model files: a header, then tensors that are written in pieces. */
+/* The part that all writers of model files share: it writes a header, and tensors in pieces. */
 #ifndef TANDEM_FORMATS_TENSOR_WRITER_H
 #define TANDEM_FORMATS_TENSOR_WRITER_H
 

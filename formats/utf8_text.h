@@ -19,7 +19,7 @@ int utf8_is_plain(const char *text, size_t length);
  */
 char *utf8_replace_invalid(const char *text);
 
-/* Removes a last sequence that is incomplete because a buffer was too small. */
+/* Removes the last sequence if it is incomplete, for example because a buffer was too small. */
 void utf8_trim(char *text);
 
 #endif

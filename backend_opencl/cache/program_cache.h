@@ -1,6 +1,6 @@
 /*
- * Compiled programs on disk: a directory of one file per program, named after its key. No driver is
- * needed here.
+ * Compiled programs on disk: a directory of one file per program, named after its key. This code
+ * calls no driver.
  *
  * The directory is TANDEM_CACHE_DIR ("off" disables the cache), else XDG_CACHE_HOME/tandem, else
  * HOME/.cache/tandem. A program with raised privileges ignores all of them. The directory is
@@ -8,13 +8,13 @@
  *
  * A file is a header (magic, format, key, payload size, SHA-256 of the payload) and the payload. A
  * writer creates it under a temporary name, syncs and renames it. Readers therefore never see half
- * a file, and writers may compete. A file is deleted, and counts as absent, if it is not a plain
- * file of ours or its header or checksum does not match. A file that cannot be read for lack of
+ * a file, and writers may compete. A file counts as absent and is deleted if it is not a regular
+ * file of this user or its header or checksum is wrong. A file that cannot be read for lack of
  * memory or descriptors counts as absent and stays.
  *
- * A file in use is touched. When the files exceed the limit (256 MiB, or TANDEM_CACHE_LIMIT bytes),
- * the least recently used are deleted. A failure here only causes a log message (topic "cache"):
- * the program is compiled again.
+ * Loading a file updates its modification time. When the files exceed the limit (256 MiB, or
+ * TANDEM_CACHE_LIMIT bytes), the least recently used are deleted. A failure here only causes a log
+ * message (topic "cache"): the program is compiled again.
  *
  * Drivers with a cache of their own, or with untrustworthy binaries, get no cache.
  * TANDEM_CACHE_FORCE=1 gives them one all the same, for tests.

@@ -19,7 +19,7 @@ bool tdm_program_cache_is_private(const struct stat *file) {
     return file->st_uid == geteuid() && (file->st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-/* ---- which ----------------------------------------------------------------------------------- */
+/* ---- the path -------------------------------------------------------------------------------- */
 
 char *tdm_program_cache_path(void) {
     return tdm_user_path("TANDEM_CACHE_DIR", "XDG_CACHE_HOME", "/.cache", "/tandem");
@@ -27,7 +27,10 @@ char *tdm_program_cache_path(void) {
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* Creates what is missing of the path. A failure shows when the directory is opened. */
+/*
+ * Creates the missing directories of the path. A failure becomes visible when the directory is
+ * opened.
+ */
 static void make_directories(const char *path) {
     char part[PATH_MAX];
     if (snprintf(part, sizeof part, "%s", path) >= (int)sizeof part)
@@ -81,7 +84,7 @@ void tdm_program_cache_close(tdm_program_cache *cache) {
     tdm_host_free(cache);
 }
 
-/* ---- how full -------------------------------------------------------------------------------- */
+/* ---- the size -------------------------------------------------------------------------------- */
 
 typedef struct listed_file {
     char name[CACHE_NAME_BYTES];
@@ -128,7 +131,8 @@ static void remove_stale(const tdm_program_cache *cache, const char *name,
 }
 
 static bool list_files(const tdm_program_cache *cache, listing *list) {
-    // A descriptor of its own: closedir closes it, and two threads must not share a position.
+    // The scan opens its own descriptor, because closedir closes it and two threads must not share
+    // a position.
     const int directory = openat(cache->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *const stream = directory < 0 ? NULL : fdopendir(directory);
     if (!stream) {

@@ -20,13 +20,16 @@
  */
 #define VERDICT_SECONDS 86400
 
-/* The outcome of the trials of a library. It is written to disk unchanged. */
+/*
+ * The outcomes of all trials of a library. The file on disk is an array of this struct. An outcome
+ * of zero means that the driver works.
+ */
 typedef struct driver_verdict {
     tdm_program_key key;
     int64_t time;
-    uint32_t chosen;            /* bits of the driver files that the loader may read */
-    tdm_driver_outcome whole;   /* with all its driver files; if it is usable, the rest is zero */
-    tdm_driver_outcome library; /* without any driver file */
+    uint32_t chosen;            /* bit i: the loader may read driver file i */
+    tdm_driver_outcome whole;   /* with all driver files */
+    tdm_driver_outcome library; /* without any driver file; a copy of `whole` if not tried */
     tdm_driver_outcome files[TDM_DRIVER_FILES]; /* each together with those chosen before it */
 } driver_verdict;
 
@@ -34,7 +37,7 @@ typedef struct driver_verdict {
 
 /*
  * True for variables that differ between sessions, jobs and ranks but matter to no driver. It is
- * also true for those whose effect is in the list of driver files. The list holds prefixes.
+ * also true for those whose effect is in the list of driver files. The array holds prefixes.
  */
 static bool is_irrelevant(const char *variable) {
     static const char *const names[] = {"_=",
@@ -64,8 +67,8 @@ static bool is_irrelevant(const char *variable) {
 }
 
 /*
- * Adds the environment to the key. The hashes are combined with XOR, because variables have no
- * order.
+ * Adds the environment to the key. The hashes are combined with XOR, because the order of variables
+ * does not matter.
  */
 static void add_environment(tdm_program_key_builder *builder) {
     tdm_program_key sum = {{0}};
@@ -82,7 +85,10 @@ static void add_environment(tdm_program_key_builder *builder) {
     tdm_program_key_add(builder, &sum, sizeof sum);
 }
 
-/* Adds the last change of a file. A name that the dynamic linker resolves adds nothing. */
+/*
+ * Adds the modification time, size and inode of a file. A name without a slash, which the dynamic
+ * linker resolves, adds nothing.
+ */
 static void add_state(tdm_program_key_builder *builder, const char *path) {
     struct stat status;
     if (!strchr(path, '/') || stat(path, &status) != 0)
@@ -92,7 +98,10 @@ static void add_state(tdm_program_key_builder *builder, const char *path) {
     tdm_program_key_add(builder, state, sizeof state);
 }
 
-/* The key inside this process, where an opened library cannot change any more. */
+/*
+ * Returns the key for verdicts of this process. It omits the state of files, because an opened
+ * library cannot change any more.
+ */
 static tdm_program_key key_in_process(const char *library, tdm_driver_depth depth,
                                       const tdm_driver_files *list) {
     tdm_program_key_builder builder;
@@ -131,7 +140,7 @@ static tdm_program_key key_of_file(void) {
 
 /* ---- remembering ----------------------------------------------------------------------------- */
 
-/* Verdicts of this process, in a ring. */
+/* The last verdicts of this process, in a ring buffer. */
 static driver_verdict remembered[16];
 static unsigned remembered_next;
 
@@ -217,8 +226,8 @@ static tdm_driver_outcome try_chosen(const char *library, const tdm_driver_files
 }
 
 /*
- * Finds the harmful driver files: adds one file after another to those that work. The loader here
- * will read the last working set, so that set has been tried as a whole.
+ * Finds the harmful driver files: adds one file after another to those that work. The loader of
+ * this process will read the last working set, so that set has been tried as a whole.
  */
 static void search(driver_verdict *verdict, const char *library, const tdm_driver_files *list) {
     verdict->library = try_chosen(library, list, 0);
@@ -228,8 +237,8 @@ static void search(driver_verdict *verdict, const char *library, const tdm_drive
         if (verdict->files[i].kind == TDM_DRIVER_FINE)
             verdict->chosen = more;
     }
-    // Without a trial of the empty set nothing is known about single files: the failure of the
-    // whole set stands.
+    // If the empty set was not tried, nothing is known about single files. The failure of the whole
+    // set is then the result.
     if (verdict->library.kind == TDM_DRIVER_UNTRIED)
         verdict->library = verdict->whole;
 }

@@ -16,7 +16,7 @@
 
 #define DEFAULT_FOLDER "/etc/OpenCL/vendors"
 #define SUFFIX ".icd"
-/* Names after this many, in sorted order, are not read. */
+/* Only this many names are read, in sorted order. */
 #define MAX_NAMES 1000
 
 /*
@@ -115,7 +115,7 @@ void tdm_driver_files_list(tdm_driver_files *list) {
     }
 }
 
-/* ---- a view of some -------------------------------------------------------------------------- */
+/* ---- a folder of selected files -------------------------------------------------------------- */
 
 static bool view_path(const tdm_driver_view *view, int index, char path[TDM_DRIVER_TEXT]) {
     return snprintf(path, TDM_DRIVER_TEXT, "%s/%02d" SUFFIX, view->folder, index) < TDM_DRIVER_TEXT;

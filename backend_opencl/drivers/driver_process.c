@@ -54,7 +54,7 @@ static int move_up(int descriptor) {
 
 /* Returns the helper program as a file in memory, or -1. */
 static int open_program(void) {
-    // Kernels before 6.3 reject the flag, and make every such file executable.
+    // Linux before 6.3 rejects MFD_EXEC, and makes every such file executable.
     int file = memfd_create("tandem-driver-helper", MFD_CLOEXEC | MFD_EXEC);
     if (file < 0 && errno == EINVAL)
         file = memfd_create("tandem-driver-helper", MFD_CLOEXEC);
@@ -74,8 +74,8 @@ static int open_program(void) {
 }
 
 /*
- * Sets up the start: a process group of its own, so that a driver's children end too, and default
- * signal handling.
+ * Sets up the start: a process group of its own, so that a kill also ends a driver's children, and
+ * default signal handling.
  */
 static bool describe_start(posix_spawn_file_actions_t *actions, posix_spawnattr_t *attributes,
                            int answer) {
@@ -162,9 +162,9 @@ static helper_answer read_answer(int pipe, int limit_ms) {
 }
 
 /*
- * Waits for the process to end, but only for a limited time: no signal may end it while a driver
- * call blocks in the kernel. Returns false without a status, which is lost if the host ignores
- * SIGCHLD or waits for all its children.
+ * Waits for the process to end, but only for a limited time. Even SIGKILL may have no effect while
+ * a driver call blocks in the operating system. Returns false if there is no status. The status is
+ * lost if the host program ignores SIGCHLD or waits for all its children.
  */
 static bool reap(pid_t process, int *status) {
     const struct timespec pause = {.tv_nsec = 500000};
@@ -224,7 +224,7 @@ static tdm_driver_outcome wait_for(pid_t process, int pipe) {
     return outcome_of(&answer, has_status, status);
 }
 
-/* ---- the whole ------------------------------------------------------------------------------- */
+/* ---- one trial ------------------------------------------------------------------------------- */
 
 tdm_driver_outcome tdm_driver_try(const char *library, tdm_driver_depth depth,
                                   char *const *environment) {
@@ -237,7 +237,7 @@ tdm_driver_outcome tdm_driver_try(const char *library, tdm_driver_depth depth,
     }
     if (ends[0] >= 0 && ends[1] >= 0) {
         const pid_t process = start(library, depth, environment, program, ends[1]);
-        // Only the helper may keep the write end open, so that reading ends with the process.
+        // Only the helper may keep the write end open, so that reads return when the helper ends.
         close(ends[1]);
         ends[1] = -1;
         if (process > 0)

@@ -1,4 +1,7 @@
-/* Commands made from other commands' option tables. `program` runs argv[1], as main() does. */
+/*
+ * Commands that print the option tables of all commands in another form. `program` runs the command
+ * argv[1], as main() does.
+ */
 #ifndef TANDEM_CLI_HELP_HELP_COMMANDS_H
 #define TANDEM_CLI_HELP_HELP_COMMANDS_H
 

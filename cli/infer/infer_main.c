@@ -13,7 +13,7 @@
 enum {
     MAX_BATCHES = 8,
     LARGEST_BATCH = 1 << 16,
-    CALIBRATION_PART = 5 /* one held-out image in so many is used for calibration */
+    CALIBRATION_PART = 5 /* calibration uses the first 1/5 of the held-out images */
 };
 
 static const char command_name[] = "tandem infer";
@@ -191,7 +191,10 @@ static void take_calibration(infer_model *made) {
     made->calibration.count = part > 0 ? part : 1;
 }
 
-/* Without held-out images, the logits are still compared, on synthetic samples from the seed. */
+/*
+ * Loads the model and its samples. Without held-out images, the logits are compared on synthetic
+ * samples from the seed.
+ */
 static int load_model(infer_options *options, infer_model *made, file_error *error) {
     char path[4096];
     const int has_heldout = options->heldout || has_file(options->directory, "heldout.safetensors");

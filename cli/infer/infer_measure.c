@@ -100,7 +100,9 @@ static tdm_status check_batch(mlp_network *network, const infer_case *given, int
     return TDM_OK;
 }
 
-/* Without labels, a batch is run only if it has a sample that the reference has. */
+/*
+ * Returns 1 if a batch is run: the samples have labels, or the reference contains one of the batch.
+ */
 static int is_worth_a_run(const infer_case *given, int64_t end, int64_t compared) {
     return given->samples->labels ||
            (compared < given->reference->row_count && given->reference->rows[compared] < end);
@@ -188,7 +190,10 @@ static int keeps_answers(const infer_case *given, const infer_result *result) {
     return !given->quantized || isnan(result->difference) || result->difference >= -slack;
 }
 
-/* Returns 1 if the accuracy is close to the recorded one. Models quantized here have none. */
+/*
+ * Returns 1 if the accuracy is close to the recorded one. Models that are quantized here have no
+ * recorded accuracy.
+ */
 static int keeps_record(const infer_case *given, const infer_result *result) {
     const double recorded = given->model->recorded_accuracy;
     const double stored = mlp_stored_slack(given->model);

@@ -21,7 +21,7 @@ typedef struct infer_case {
     const mlp_reference *exact;
     int64_t calibration; /* the number of leading samples used for calibration */
     int64_t batch;
-    int all_samples; /* 1: the recorded accuracy was measured on these samples */
+    int all_samples; /* 1: no sample is left out, so the accuracy is checked */
     double seconds;  /* for each of the two timings */
 } infer_case;
 

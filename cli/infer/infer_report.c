@@ -76,7 +76,10 @@ void infer_table_add(text_table *table, const infer_case *given, const infer_res
     table_cell(table, "%s", result->passed ? "ok" : "WRONG");
 }
 
-/* Counts weights, layer inputs and outputs once. Between calibrated layers there are integers. */
+/*
+ * Returns the bytes of weights, layer inputs and layer outputs, each counted once. Values between
+ * calibrated layers are integers.
+ */
 static double traffic(const infer_case *given, const infer_result *result) {
     const mlp_model *const model = given->model;
     const size_t real = given->precision->dtype == TDM_F32 ? 4 : 2;

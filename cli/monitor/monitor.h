@@ -1,4 +1,7 @@
-/* Reads pages of api/pool/monitor_page.h, trusts nothing in them, and shows copies of them. */
+/*
+ * Copies the pages that api/pool/monitor_page.h defines, without trusting their contents, and shows
+ * the copies.
+ */
 #ifndef TANDEM_CLI_MONITOR_MONITOR_H
 #define TANDEM_CLI_MONITOR_MONITOR_H
 

@@ -33,7 +33,10 @@ int quantize_input_exists(const quantize_source *activations, const char *layer)
     return next_batch(activations, layer, &position) != NULL;
 }
 
-/* A matrix needs rows of its input width. Other weights only need a batch with a dimension. */
+/*
+ * Checks the dtype and shape of a batch. Batches for a matrix have rows of its input width; other
+ * batches need at least one dimension.
+ */
 static int check_batch(const quantize_tensor *batch, const quantize_tensor *weight,
                        file_error *error) {
     const file_name name = file_printable(batch->name);

@@ -18,7 +18,7 @@ enum {
 /* The elements that one thread processes: whole rows, or a piece of one row. */
 typedef struct share {
     int64_t first; /* first element in the tensor */
-    int64_t at;    /* offset in the slab, and of its scales */
+    int64_t at;    /* offset of its elements, and of its scales, in the slab */
     int64_t rows, columns;
     int64_t nonfinite; /* first element that is not finite, or -1 */
     double found;      /* the value of that element */
@@ -39,7 +39,7 @@ typedef struct pass_state {
     int is_cut;        /* 1: tiles are pieces of a row */
     int64_t unit;      /* rows (or columns, if rows are cut) that are never split */
     int64_t slab;      /* largest number of elements in a tile */
-    int scales_before; /* 1: scales are computed first, for the whole tensor; 0: per slab */
+    int scales_before; /* 1: scales are computed first, for the whole tensor; 0: per tile */
     float *before;     /* one slab */
     float *after;
     unsigned char *bytes;
@@ -227,7 +227,7 @@ static void make_share(void *context, int index) {
                             state->after + part->at, (size_t)share_count(part));
 }
 
-/* Measures the range of a share. Its row has one scale. */
+/* Finds the minimum and maximum of a share of a row that has one scale. */
 static void see_share(void *context, int index) {
     pass_state *const state = context;
     share *const part = &state->shares[index];

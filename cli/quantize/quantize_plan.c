@@ -215,8 +215,9 @@ static int add_input(quantize_plan *plan, quantize_item *item) {
 /* ---- layouts ---- */
 
 /*
- * Computes the tensor's shape as a matrix of channels. Channels are all dimensions but the last for
- * experts' matrices, and the first dimension for convolutions and matrices.
+ * Computes the tensor's shape as a matrix with a row for each channel, and returns the number of
+ * channel dimensions. These are the first two for a stack of matrices (mixture of experts),
+ * otherwise the first one.
  */
 static int matrix_of(const quantize_tensor *tensor, int64_t shape[2]) {
     const int is_stack = tensor->rank == 3 && tensor->shape[2] >= QUANTIZE_MIN_ROW;
@@ -323,7 +324,10 @@ static int plan_item(const quantize_choice *choice, quantize_plan *plan, quantiz
     return 0;
 }
 
-/* Scales and zero points stay with their quantized values: copied too, or dequantized with them. */
+/*
+ * Plans one tensor. Scales and zero points are copied or dequantized together with their quantized
+ * values.
+ */
 static int plan_tensor(const quantize_source *source, const quantize_choice *choice,
                        const quantize_tensor *tensor, quantize_plan *plan, file_error *error) {
     if (tensor->owner && is_decoded(choice, tensor->owner))

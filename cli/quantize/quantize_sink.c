@@ -11,7 +11,10 @@ enum {
     EXTRA = 8 /* pairs or values that the plan adds, besides one for each tensor */
 };
 
-/* The file's metadata, in one list or the other. Entries point into the source or to `texts`. */
+/*
+ * The output's metadata: `pairs` for safetensors; for GGUF `values`, to which the pairs are added
+ * as strings. Entries point into the source or to `texts`.
+ */
 typedef struct quantize_header {
     safetensors_pair *pairs;
     size_t pair_count;
@@ -215,7 +218,10 @@ static safetensors_tensor safetensors_of(const quantize_entry *entry) {
     return tensor;
 }
 
-/* ggml as built limits the length of names. Longer ones are accepted only from a GGUF file. */
+/*
+ * Fills in the GGUF tensor of an entry. ggml as built limits the length of names; longer names are
+ * accepted only from a GGUF file.
+ */
 static int gguf_of(const quantize_source *source, const quantize_entry *entry, gguf_tensor *tensor,
                    file_error *error) {
     const file_name name = file_printable(entry->name);

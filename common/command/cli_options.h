@@ -34,7 +34,7 @@ enum {
     CLI_MAX_TEXTS = 32
 };
 
-/* The values of an option that may be given several times, in that order. */
+/* The values of an option that may be given several times, in the order of the command line. */
 typedef struct cli_texts {
     const char *items[CLI_MAX_TEXTS]; /* point into argv */
     size_t count;
@@ -122,7 +122,7 @@ typedef struct cli_visitor {
  */
 void cli_visit(int (*run)(int argc, char **argv), const cli_visitor *visitor);
 
-/* Returns the visitor of the current cli_visit, or NULL. For cli_parse and cli_dispatch. */
+/* Returns the visitor of the current cli_visit, or NULL. cli_parse and cli_dispatch use it. */
 const cli_visitor *cli_visitor_now(void);
 
 /* Prints the version, the commit and the backends on one line. */

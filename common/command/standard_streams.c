@@ -40,13 +40,19 @@ void standard_descriptors_occupy(void) {
     for (int descriptor = 0; descriptor <= 2; descriptor++) {
         if (fcntl(descriptor, F_GETFD) >= 0)
             continue;
-        /* open() returns this lowest free number. The reversed mode makes using it fail. */
+        /*
+         * open() returns the lowest free number, which is this one. The wrong access mode makes
+         * every use fail.
+         */
         if (open("/dev/null", descriptor == 0 ? O_WRONLY : O_RDONLY) < 0)
             return;
     }
 }
 
-/* errno cannot be used here: it may have been set long after the failed write, or before it. */
+/*
+ * Returns 1 if the reader of a pipe has gone away. errno cannot tell: other calls may have set it
+ * since the failed write.
+ */
 static int is_reader_gone(FILE *stream) {
     struct pollfd state = {.fd = fileno(stream)};
     return poll(&state, 1, 0) > 0 && (state.revents & (POLLERR | POLLHUP)) != 0;

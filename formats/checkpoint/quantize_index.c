@@ -38,7 +38,10 @@ static int compare_items(const void *left, const void *right) {
     return strcmp((*a)->string, (*b)->string);
 }
 
-/* A shard must be a plain name, so that it is in the folder of the index. It may be a link. */
+/*
+ * A shard must be a file name without a folder, so that it is in the folder of the index. The file
+ * may be a link.
+ */
 static int check_shard(const cJSON *item, file_error *error) {
     const file_name tensor = file_printable(item->string);
     if (!cJSON_IsString(item))

@@ -39,7 +39,7 @@ typedef struct quantize_layout {
 int quantize_layout_find(const safetensors_file *file, const char *name, quantize_layout *layout,
                          file_error *error);
 
-/* Returns 0 if the tensor has the blocks of such a layout, or -1 and the reason. */
+/* Returns 0 if the tensor contains the q8_0 or q4_0 blocks of the layout, or -1 and the reason. */
 int quantize_layout_check(const quantize_layout *layout, const safetensors_tensor *tensor,
                           file_error *error);
 
@@ -66,7 +66,10 @@ typedef struct quantized_weight {
     tdm_dtype zero_point_dtype; /* s8 (also for s4), u8; TDM_DTYPE_NONE: all are 0 */
     const void *zero_points;
     size_t zero_point_bytes;
-    /* Where the data of the scales' file begins. A caller that releases the scales sets it. */
+    /*
+     * The start of the data in the file that contains the scales.
+     * quantized_weight_release_parameters needs it, and its caller sets it.
+     */
     const void *floor;
     tdm_dtype input_dtype; /* u8 or s8 for a calibrated layer, otherwise TDM_DTYPE_NONE */
     tdm_quant_parameters input;

@@ -172,7 +172,7 @@ static int sort_names(quantize_source *source, file_error *error) {
     return 0;
 }
 
-/* Refuses a folder with advice, because checkpoints come as folders. */
+/* Refuses a folder and names the file to give instead, because checkpoints come as folders. */
 static int refuse_folder(const char *path, file_error *error) {
     struct stat status;
     return stat(path, &status) == 0 && S_ISDIR(status.st_mode)
@@ -214,7 +214,10 @@ static int open_files(const char *path, quantize_source *source, file_error *err
     return gguf_open(path, &source->gguf, error) || check_part(source->gguf, path, error) ? -1 : 0;
 }
 
-/* Returns 1 if a tensor is so narrow that scales next to it belong to it. */
+/*
+ * Returns 1 if elements have 8 bits or less and are not quantized values of this program. Scales
+ * next to such a tensor belong to it.
+ */
 static int is_narrow(const quantize_tensor *tensor) {
     return tensor->storage == QUANTIZE_PLAIN && !tensor->has_codes &&
            tensor->dtype != SAFETENSORS_BOOL && safetensors_dtype_bits(tensor->dtype) <= 8;
@@ -227,7 +230,7 @@ static int is_narrow(const quantize_tensor *tensor) {
 static int mark_scales(quantize_source *source, file_error *error) {
     static const struct {
         const char *suffix;
-        int of_layer; /* follows the layer's name, otherwise the tensor's */
+        int of_layer; /* 1: follows the layer's name; 0: the tensor's name */
         int is_ours;  /* in files of this program: 0 never, 1 always, 2 with zero points */
     } names[] = {{QUANTIZE_SCALE_SUFFIX, 0, 1},
                  {QUANTIZE_ZERO_SUFFIX, 0, 2},

@@ -1,7 +1,7 @@
 /*
- * A checkpoint to be quantized or converted, memory-mapped. By the end of its name it is a
- * safetensors file, a GGUF file, or an index with its safetensors files. Its tensors look the same
- * in each case.
+ * A checkpoint to be quantized or converted, memory-mapped. It is a safetensors file, a GGUF file,
+ * or an index with its safetensors files; the end of the file name decides. The tensors of all
+ * formats have one representation.
  */
 #ifndef TANDEM_FORMATS_CHECKPOINT_QUANTIZE_SOURCE_H
 #define TANDEM_FORMATS_CHECKPOINT_QUANTIZE_SOURCE_H
@@ -30,7 +30,7 @@ typedef struct quantize_tensor {
     int64_t shape[SAFETENSORS_MAX_RANK];
     const void *data; /* not aligned */
     size_t bytes;
-    const void *floor;   /* where the data of the file begins */
+    const void *floor;   /* the start of the data in the file */
     size_t shard;        /* index of its safetensors file */
     int has_codes;       /* plain storage: the metadata says that the bytes are quantized values */
     int has_zero_points; /* the quantized values have zero points */
@@ -99,8 +99,8 @@ void quantize_read_floats(const quantize_tensor *tensor, int64_t first, int64_t 
                           float *values);
 
 /*
- * Releases the memory of elements first … first + count − 1 and just before them. It should not be
- * needed again soon.
+ * Releases the memory of elements first … first + count − 1 and just before them. Use it for
+ * elements that are not needed again soon.
  */
 void quantize_release(const quantize_tensor *tensor, int64_t first, int64_t count);
 

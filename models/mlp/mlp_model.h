@@ -19,7 +19,10 @@ enum {
 
 /* Quantized weights and the parameters of inputs: real = scale * (quantized value - zero point). */
 typedef struct mlp_quantized_layer {
-    /* s8 or s4, [outputs][inputs]; blocks: all outputs or each one, inputs in groups. */
+    /*
+     * s8 or s4, [outputs][inputs]. A scale belongs to one output or to all, and to a group of
+     * inputs or to all.
+     */
     tdm_quant_spec spec;
     void *codes; /* quantized weights; NULL: the layer's weights are floats */
     size_t code_bytes;
@@ -28,7 +31,10 @@ typedef struct mlp_quantized_layer {
     int8_t *zero_points;   /* as many as scales; NULL: all 0 */
     tdm_dtype input_dtype; /* calibrated inputs: u8 or s8, otherwise TDM_DTYPE_NONE */
     tdm_quant_parameters input;
-    /* Calibrated inputs, all layers but the last; in units of (input scale · weight scale). */
+    /*
+     * The bias of a layer with calibrated inputs, except the last layer. Its unit is input scale ·
+     * weight scale.
+     */
     int32_t *bias;
 } mlp_quantized_layer;
 
@@ -38,7 +44,7 @@ typedef struct mlp_layer {
     int64_t outputs;
     float *weight; /* [outputs][inputs]; for stored integers, their dequantized values */
     float *bias;   /* [outputs], or NULL */
-    mlp_quantized_layer stored; /* as in the file, without `bias`; no quantized values: floats */
+    mlp_quantized_layer stored; /* as in the file, without `bias`; `codes` is NULL for floats */
     char scheme[24];            /* for stored integers */
 } mlp_layer;
 
@@ -110,7 +116,7 @@ int64_t mlp_model_parameters(const mlp_model *model);
 typedef enum mlp_inputs {
     MLP_INPUTS_REAL,       /* in the precision's dtype */
     MLP_INPUTS_CALIBRATED, /* u8, or s8 if a file says so; a known range for each layer */
-    MLP_INPUTS_BY_ROW      /* s8; one range for each row, computed when the row arrives */
+    MLP_INPUTS_BY_ROW      /* s8; one range for each row, computed when the layer runs */
 } mlp_inputs;
 
 typedef struct mlp_precision {
@@ -158,7 +164,10 @@ typedef struct mlp_quantized {
 /* Returns the integer range of a layer's calibrated inputs. */
 tdm_quant_range mlp_input_range(const mlp_quantized_layer *layer);
 
-/* Returns how far stored integers may be below the recorded accuracy; 0: all weights are floats. */
+/*
+ * Returns how far the accuracy of stored integers may be below the recorded one, or 0 if all
+ * weights are floats.
+ */
 double mlp_stored_slack(const mlp_model *model);
 
 /*

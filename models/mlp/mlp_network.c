@@ -107,7 +107,10 @@ static int is_calibrated(const mlp_network *network) {
     return network->precision->inputs == MLP_INPUTS_CALIBRATED;
 }
 
-/* In a model with stored integers, some layers may be floats. */
+/*
+ * Returns 1 if a layer's weights are quantized. In a model with stored integers, some layers may be
+ * floats.
+ */
 static int has_codes(const mlp_network *network, int index) {
     return network->quantized && network->quantized->layers[index].codes;
 }

@@ -95,8 +95,8 @@ static void read_weights(const oracle_task *task, int index, int64_t n, int with
 
 /*
  * Quantizes a row to s8 by its largest magnitude, and replaces the values with quantized values
- * times scale. Returns the relative deviation of the scale. An exact row is quantized to the same
- * integers everywhere.
+ * times scale. Returns the relative deviation of the scale. A row without deviations is quantized
+ * to the same integers on every device.
  */
 static double quantize_row(int64_t count, layer_values *row) {
     int64_t largest = 0;
@@ -140,7 +140,10 @@ static void add_real_layer(const oracle_task *task, int index, tdm_activation ac
     }
 }
 
-/* Computes integers, less their zero points, from integers. The last layer's values are floats. */
+/*
+ * Computes a layer with calibrated inputs. Inputs and outputs are integers less their zero points;
+ * the last layer's outputs are floats.
+ */
 static void add_integer_layer(const oracle_task *task, int index, const layer_values *in,
                               layer_values *out) {
     const mlp_layer *const layer = &task->model->layers[index];
@@ -174,7 +177,10 @@ static void add_integer_layer(const oracle_task *task, int index, const layer_va
 
 /* ---- one sample ---- */
 
-/* The input is rounded once, to a value that is known here. Its error is exact, not estimated. */
+/*
+ * Sets the first layer's inputs. An input is rounded once, to a value that is known here, so its
+ * error is exact.
+ */
 static void start_row(const oracle_task *task, const float *input) {
     const layer_values *const values = &task->values[0];
     const mlp_quantized *const quantized = task->quantized;

@@ -1,7 +1,7 @@
 /*
  * The oracle of `tandem infer` computes logits in double precision on the host. For each logit it
- * also computes the standard deviation of a device's result that stores in a given dtype and
- * accumulates in f32.
+ * also computes the standard deviation of a device's result. The device stores values in a given
+ * dtype and accumulates in f32.
  *
  * The deviation is propagated through the layers as a sum of squares, because rounding errors are
  * independent. With u the unit roundoff of the storage dtype and v = 2^-24:
@@ -12,14 +12,14 @@
  *                                      stored    act itself  underflow
  *
  * L bounds the slope of the activation. Weights and biases kept in f32 have u = 0 in the first
- * line. A bound by absolute values would grow with K instead of its root. It would accept a result
- * that lost part of a sum.
+ * line. A bound by absolute values would grow with K instead of its square root. It would accept a
+ * result that lacks a part of a sum.
  *
  * The logits of a quantized network are computed from its quantized values and scales, not from the
  * original model. The accuracy measures the loss by quantization; the bound covers only f32
  * arithmetic. Calibrated inputs are integers that every device must compute exactly, so only the
  * last layer has a deviation. An input that is quantized by row has a deviation of one step if its
- * own deviation may carry it across a tie.
+ * own deviation may change the integer to which it is rounded.
  */
 #ifndef TANDEM_MODELS_MLP_MLP_ORACLE_H
 #define TANDEM_MODELS_MLP_MLP_ORACLE_H

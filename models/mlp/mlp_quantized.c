@@ -37,7 +37,7 @@ double mlp_stored_slack(const mlp_model *model) {
 
 /* ---- which precisions suit a model ----------------------------------------------------------- */
 
-/* Between layers with calibrated inputs there are only integers. */
+/* Checks the conditions of calibrated inputs. Values between such layers are always integers. */
 static int check_calibrated(const mlp_precision *precision, const mlp_model *model,
                             file_error *reason) {
     if (model->layer_count > 1 && model->activation != TDM_ACT_NONE &&
@@ -60,7 +60,7 @@ static int check_calibrated(const mlp_precision *precision, const mlp_model *mod
     return 0;
 }
 
-/* The rows of a tensor must be whole bytes. */
+/* Checks that 4-bit weights have an even number of inputs, because rows must be whole bytes. */
 static int check_nibbles(const mlp_precision *precision, const mlp_model *model,
                          file_error *reason) {
     for (int i = 0; i < model->layer_count; i++) {
@@ -169,7 +169,7 @@ static float *run_layer(const mlp_layer *layer, tdm_activation activation, int64
 static int calibrate(const mlp_model *model, const mlp_samples *samples, mlp_quantized *quantized,
                      file_error *error) {
     const float *x = samples->inputs;
-    float *made = NULL; /* what x points to after the first layer */
+    float *made = NULL; /* the values at x after the first layer */
     int result = 0;
     for (int i = 0; i < model->layer_count && !result; i++) {
         result = observe(x, samples->count * model->layers[i].inputs, &quantized->layers[i], error);

@@ -53,7 +53,10 @@ static void list_platforms(void *library) {
     }
 }
 
-/* Makes a crash leave no core file, and closes the other files of the parent. */
+/*
+ * Prevents core files, lets this process end with its parent, and closes the parent's other
+ * descriptors.
+ */
 static void leave_parent(void) {
     const struct rlimit none = {0};
     setrlimit(RLIMIT_CORE, &none);
