@@ -1,4 +1,7 @@
-/* The commands of the program; main.c has their table. Each returns the exit code. */
+/*
+ * The commands of the program are declared here; main.c has their table. Each returns the exit
+ * code.
+ */
 #ifndef TANDEM_BENCH_BENCH_COMMANDS_H
 #define TANDEM_BENCH_BENCH_COMMANDS_H
 

@@ -1,7 +1,7 @@
 /*
- * Makes a call of CLBlast or cuBLAS with Tandem. Order, transposes, leading dimensions, offsets and
- * strided batches become layouts of tensors on the same buffers, and no element is copied. The
- * example tries all of them on small integers, for which products are exact.
+ * Makes the equivalent of a CLBlast or cuBLAS call with Tandem. Order, transposes, leading
+ * dimensions, offsets and strided batches become layouts of tensors on the same buffers, and no
+ * element is copied. The example tries all of them on small integers, for which products are exact.
  */
 #include <stdio.h>
 #include <tandem/tandem.h>
@@ -32,9 +32,11 @@ static tdm_status as_tensor(const matrix *x, int64_t batch, int64_t rows, int64_
 }
 
 /*
- * C = alpha * op(A) * op(B) + beta * C. Column-major matrices are computed as C' = op(B)' * op(A)',
- * whose memory is that of row-major ones. (The strides of a column-major C would also work, but
- * that is written more slowly.)
+ * Computes
+ *   C = alpha * op(A) * op(B) + beta * C
+ * Column-major matrices are computed as C' = op(B)' * op(A)', whose memory is that of row-major
+ * ones. (The strides of a column-major C would also work, but the kernels write such a C more
+ * slowly.)
  */
 static tdm_status sgemm(tdm_stream *stream, enum order order, int64_t batch, int64_t m, int64_t n,
                         int64_t k, float alpha, const matrix *a, const matrix *b, float beta,

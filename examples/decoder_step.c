@@ -1,7 +1,7 @@
 /*
- * Runs one block of a small decoder, token by token: 4-bit weights, an f16 KV cache and grouped
- * queries, all on the device, composed of existing operations. Each position's result is compared
- * with a double-precision computation.
+ * Runs one block of a small decoder, token by token, on the device. It has 4-bit weights, an f16 KV
+ * cache and grouped queries, and is composed of existing operations. Each position's result is
+ * compared with a double-precision computation.
  */
 #include <math.h>
 #include <stdio.h>
@@ -65,7 +65,10 @@ static void fill_at_random(float *values, int count, float scale) {
     }
 }
 
-/* y = x * W^T for 4-bit W [outputs][inputs], a scale per 32 inputs. `host`: dequantized weights. */
+/*
+ * The weight W of y = x * W^T: 4-bit, [outputs][inputs], with a scale per 32 inputs. `host` holds
+ * the dequantized weights.
+ */
 typedef struct weight {
     int outputs, inputs;
     tdm_tensor *codes, *transposed;
@@ -120,7 +123,7 @@ static void multiply(const tdm_tensor *x, const weight *w, tdm_tensor *y, tdm_ac
     check(tdm_gemm(stream, 1, x, w->transposed, 0, NULL, y, &epilogue));
 }
 
-/* normal = x / sqrt(mean of x^2 + epsilon) * gain */
+/* Computes normal = x / sqrt(mean of x^2 + epsilon) * gain. */
 static void normalize(void) {
     check(tdm_binary_op(stream, TDM_MUL, m.x, m.x, m.squares));
     check(tdm_reduce(stream, TDM_REDUCE_MEAN, m.squares, (const int[]){1}, 1, m.mean));
@@ -142,7 +145,10 @@ static void turn(tdm_binary op, const tdm_tensor *a, const tdm_tensor *s, const 
     tdm_tensor_destroy(two);
 }
 
-/* Rotary embedding of pairs (i, i + HALF) of a head. x: [1][heads * head], y: [heads][head]. */
+/*
+ * Applies the rotary embedding to the pairs (i, i + HALF) of each head. The shape of x is [1][heads
+ * * head], and that of y is [heads][head].
+ */
 static void rotate(const tdm_tensor *x, int position, tdm_tensor *y) {
     tdm_tensor *const heads = reshaped(x, 2, tdm_tensor_dim(y, 0), HEAD, 0);
     tdm_tensor *views[] = {heads,
@@ -167,7 +173,10 @@ static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
     tdm_tensor_destroy(entry);
 }
 
-/* attended = softmax(q * k^T / sqrt(HEAD)) * v: KV_HEADS GEMMs whose rows are a group's queries. */
+/*
+ * Computes attended = softmax(q * k^T / sqrt(HEAD)) * v with two GEMMs of KV_HEADS matrices each.
+ * The rows of a matrix are the queries of a group.
+ */
 static void attend(int length) {
     tdm_tensor *const q = reshaped(m.turned_q, 3, KV_HEADS, GROUP, HEAD);
     tdm_tensor *const keys = slice(m.keys, 1, 0, length), *transposed;
@@ -373,5 +382,5 @@ int main(int argc, char **argv) {
     tdm_stream_destroy(stream);
     tdm_device_release(device);
     tdm_context_destroy(context);
-    return !(worst < 1e-3); // f16 keys and values: error 5e-4
+    return !(worst < 1e-3); // with keys and values in f16, the error is 5e-4
 }

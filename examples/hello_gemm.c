@@ -1,4 +1,4 @@
-/* D = relu(A * B + bias). Build: cc hello_gemm.c $(pkg-config --cflags --libs tandem) */
+/* Computes D = relu(A * B + bias). Build: cc hello_gemm.c $(pkg-config --cflags --libs tandem) */
 #include <stdio.h>
 #include <tandem/tandem.h>
 

@@ -1,6 +1,6 @@
 /*
- * A test of an OpenCL kernel of your own, on a machine without a GPU. Tandem finds the device and
- * lends memory with red zones around it. The kernel runs on the queue of a Tandem stream. The test
+ * Tests an OpenCL kernel of your own, on a machine without a GPU. Tandem finds the device and lends
+ * memory with red zones around it. The kernel runs on the queue of a Tandem stream. The test
  * compares the results and then asks whether anything was written outside of the buffer.
  *
  *     own_kernel              the first OpenCL device

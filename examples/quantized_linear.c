@@ -1,7 +1,7 @@
 /*
  * Computes a linear layer, y = x * W^T + b, with W stored as in frameworks, [outputs][inputs]. W is
- * in f32, 8 bits and 4 bits: quantized on the device, packed once, multiplied many times. The
- * example prints the bytes of each form and its error relative to f32.
+ * in f32, 8 bits and 4 bits. It is quantized on the device and packed once, and can then be
+ * multiplied many times. The example prints the bytes of each form and its error relative to f32.
  */
 #include <math.h>
 #include <stdio.h>
@@ -124,7 +124,7 @@ done:
     return status;
 }
 
-/* Returns the energy of the difference relative to that of the result. */
+/* Returns the energy (sum of squares) of the error, relative to that of the exact result. */
 static double share_of_error(const float *y, const float *exact) {
     double error = 0, energy = 0;
     for (int i = 0; i < ROWS * OUTPUTS; i++) {

@@ -9,7 +9,10 @@ static int begins(const char *text, const char *start) {
     return strncmp(text, start, strlen(start)) == 0;
 }
 
-/* Returns the largest known size. The system's figure counts only for a CPU. */
+/*
+ * Returns the largest known size. The cache size that the operating system reports counts only for
+ * a CPU.
+ */
 static double largest(double of_driver, double of_system, int is_cpu, const datasheet *sheet) {
     double most = of_driver;
     if (is_cpu)
@@ -69,7 +72,7 @@ const results_row *main_memory_fastest(const results_file *file, size_t device, 
     return fastest;
 }
 
-/* True if the row's bytes come only from the device's memory, and not in a dependent chain. */
+/* True if the case accesses only the device's memory, and no access depends on the one before. */
 static int is_of_memory(const results_row *row) {
     static const char *const others[] = {"upload", "download", "chase"};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)

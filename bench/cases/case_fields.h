@@ -28,11 +28,11 @@ int case_fields_read(const case_field *fields, size_t count, const char *line, v
 
 /*
  * Returns a name's index among `count` names, e.g. those of an enum in its order, or -1 if it is
- * not one.
+ * not among them.
  */
 int case_name_find(const char *const *names, int count, const char *name);
 
-/* A verifier's failure: sets the reason and evaluates to -1. */
+/* Used by verifiers that fail: sets the reason and evaluates to -1. */
 #define CASE_WRONG(reason, ...) (worker_text_set(reason, __VA_ARGS__), -1)
 
 #endif

@@ -146,8 +146,8 @@ void *elementwise_case_input(const elementwise_case *item, int input) {
 /* ---- the check ------------------------------------------------------------------------------- */
 
 /*
- * The allowed results. Rounding is monotone, so a right result lies between the rounded ends of the
- * error interval.
+ * The exact result and the range of allowed results. Rounding is monotone, so a correct result lies
+ * between the rounded ends of the error interval.
  */
 typedef struct allowed {
     double value, least, most;

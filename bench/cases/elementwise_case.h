@@ -28,7 +28,7 @@ typedef struct elementwise_case {
     uint64_t seed;
 } elementwise_case;
 
-/* The value is "neg|abs|…|add|…|convert", for the option table. */
+/* Lists the operations for the option table: "neg|abs|…|add|…|convert". */
 #define ELEMENTWISE_CHOICE(name, value, text, ...) text "|"
 #define ELEMENTWISE_CHOICES                                                                        \
     TDM_UNARY_LIST(ELEMENTWISE_CHOICE) TDM_BINARY_LIST(ELEMENTWISE_CHOICE) "convert"
@@ -52,8 +52,8 @@ size_t elementwise_case_output_bytes(const elementwise_case *item);
 double elementwise_case_traffic(const elementwise_case *item);
 
 /*
- * Returns the case of the quant suite that reads and writes as many bytes in the same ratio but
- * computes nothing.
+ * Returns a case of the quant suite that computes nothing. It moves as many bytes as this case,
+ * with the same ratio of bytes read to bytes written.
  */
 quant_case elementwise_case_stream(const elementwise_case *item);
 
@@ -64,8 +64,8 @@ quant_case elementwise_case_stream(const elementwise_case *item);
 void *elementwise_case_input(const elementwise_case *item, int input);
 
 /*
- * The check of bench_runner.h: every element must be within the bounds of common/op_elementwise.h,
- * rounded to the output's type.
+ * Checks an output; it is a bench_verifier (bench_runner.h). Every element must be within the error
+ * bounds of common/op_elementwise.h, rounded to the output's type.
  */
 int elementwise_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                            worker_text *reason);

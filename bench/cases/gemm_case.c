@@ -112,7 +112,7 @@ int gemm_case_parse_shape(const char *word, gemm_case *item) {
     return 0;
 }
 
-/* Writes "+bias+residual+gelu" after a blank, or "". */
+/* Writes "+bias+residual+gelu" after a blank, or "" if there is no epilogue. */
 static void write_epilogue(const gemm_case *item, char *text, size_t size) {
     static const char *const activations[] = {
 #define ACTIVATION_NAME(name, value, text) [value] = "+" text,
@@ -208,7 +208,7 @@ void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data) 
         random_fill_numbers(dtype, seed, data, count);
     else
         random_fill_bytes(seed, data, gemm_case_bytes(item, operand));
-    /* Sums of bytes are no larger than this. */
+    /* The magnitude of an s32 bias stays below 2^15. */
     for (size_t i = 0; dtype == TDM_S32 && i < count; i++)
         ((int32_t *)data)[i] %= 32768;
 }

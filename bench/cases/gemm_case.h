@@ -1,6 +1,6 @@
 /*
- * One GEMM case D = op(A)·op(B), for parent and workers: its request line, its data from the seed,
- * and the check of an output.
+ * Describes one GEMM case D = op(A)·op(B), for parent and workers. It has a request line, data made
+ * from a seed, and a check of the output.
  *
  * All matrices are dense and row-major: A is m×k (k×m when transposed), B is k×n (n×k), D is m×n.
  * The matrices of a batch follow one another.
@@ -15,8 +15,8 @@
 #include "bench/protocol/worker_protocol.h"
 
 /*
- * The epilogue of D besides rounding: act(sum + bias of the column + residual). Requantized outputs
- * allow only a bias (s32) and relu. Outputs that are the integer sums themselves allow nothing.
+ * The epilogue of D besides rounding: act(sum + bias of the column + residual). A requantized D
+ * allows only a bias (s32) and relu. A D that holds the integer sums themselves allows no epilogue.
  */
 typedef struct gemm_case_epilogue {
     int bias, residual;
@@ -46,7 +46,9 @@ enum {
     GEMM_CASE_MAX_COPIES = 64
 };
 
-/* Returns the case as tests and benchmarks share it: its work, shapes and error bound. */
+/*
+ * Returns the case in the form of common/op_gemm.h, which defines its work, shapes and error bound.
+ */
 op_gemm_case gemm_case_operation(const gemm_case *item);
 
 /* Adds the case's fields to a request line. */
@@ -56,9 +58,11 @@ void gemm_case_write(const gemm_case *item, worker_text *line);
 int gemm_case_read(const char *line, gemm_case *item);
 
 /*
- * Writes the case's name. Examples: "f32 512x512x512 nn"; for a batch "f32 96*512x512x64 nt"; for
- * calls that cycle through four copies of B "f32 1x64x64 nn, 4 Bs"; with an epilogue
- * "f16 64x64x64 nn +bias+residual+gelu".
+ * Writes the case's name. Examples:
+ *   "f32 512x512x512 nn"
+ *   "f32 96*512x512x64 nt": a batch
+ *   "f32 1x64x64 nn, 4 Bs": calls cycle through four copies of B
+ *   "f16 64x64x64 nn +bias+residual+gelu": with an epilogue
  */
 void gemm_case_name(const gemm_case *item, char *text, size_t size);
 
@@ -96,7 +100,7 @@ int gemm_case_fits(const gemm_case *item, int processes, const tdm_device_info *
 
 /*
  * Fills an operand with the same values in every process. Floats are uniform in [-1, 1), bytes
- * cover their whole range, and an s32 bias is in [-2^15, 2^15).
+ * cover their whole range, and the magnitude of an s32 bias is below 2^15.
  */
 void gemm_case_fill(const gemm_case *item, op_gemm_operand operand, void *data);
 
@@ -112,7 +116,7 @@ float gemm_case_scale(const gemm_case *item, op_gemm_operand operand, int64_t gr
 int32_t gemm_case_zero_point(const gemm_case *item, op_gemm_operand operand);
 
 /*
- * Allocates and fills an operand. D gets values that no result has: NaN, or nearly the smallest
+ * Allocates and fills an operand. D is filled with NaN, or with bytes of 0x80 if its dtype is an
  * integer. Returns NULL if memory is short; release with free.
  */
 void *gemm_case_create(const gemm_case *item, op_gemm_operand operand);
@@ -124,9 +128,9 @@ typedef struct outofcore_output {
 } outofcore_output;
 
 /*
- * The expected entries of D. D is cut into squares, and one entry of each is computed in double.
- * The side is 1, which means every entry, up to some millions of products. Start from
- * GEMM_ORACLE_INIT.
+ * The expected entries of D. D is cut into squares, and one entry of each square is computed in
+ * double. Squares of side 1, which cover every entry, are used up to some millions of products.
+ * Larger cases get larger squares. Start from GEMM_ORACLE_INIT.
  */
 typedef struct gemm_answer gemm_answer;
 typedef struct gemm_oracle {
@@ -146,8 +150,9 @@ int gemm_oracle_set(gemm_oracle *oracle, const gemm_case *item);
 void gemm_oracle_release(gemm_oracle *oracle);
 
 /*
- * The check of bench_runner.h; `user` is a gemm_oracle. An exact D must match bit for bit;
- * otherwise the bound of common/op_gemm.h holds. max_error is the greatest |d - d64| / (|A||B|)ij.
+ * Checks an output; it is a bench_verifier (bench_runner.h), and `user` is a gemm_oracle. An exact
+ * D must match bit for bit; otherwise the bound of common/op_gemm.h holds. max_error is the
+ * greatest |d - d64| / (|A||B|)ij.
  */
 int gemm_oracle_check(const void *user, const void *output, size_t bytes, double *max_error,
                       worker_text *reason);

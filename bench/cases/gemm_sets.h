@@ -38,9 +38,9 @@ typedef struct gemm_set {
     const char *name, *layouts, *packings, *rows, *shapes;
 } gemm_set;
 
-/* For the option table: names separated by '|', "all" last. */
+/* Lists the names for the option table, separated by '|', with "all" last. */
 extern const char gemm_set_choices[];
-/* Lines for the help: each set and its description. */
+/* Holds lines for the help: each set and its description. */
 extern const char gemm_set_help[];
 
 extern const gemm_set gemm_sets[];

@@ -11,11 +11,14 @@
 #include "kernels/kernel_index.h"
 
 /*
- * The columns are: id; name; dtypes of A, B and D; whether A has a scale and a zero point; dtype of
- * B's scales; `group`; whether the call quantizes rows of A; whether the plan allows 3xTF32. B has
- * one scale per column, or with a `group` other than 0 one per column and group of that many steps
- * along K. Without scales, the stored numbers are multiplied. A D of bytes has a scale and a zero
- * point.
+ * The columns are:
+ *   id, name, dtypes of A, B and D
+ *   whether A has a scale and a zero point, and the dtype of B's scales
+ *   `group`: the steps along K that share a scale of B; 0: all
+ *   whether the call quantizes the rows of A
+ *   whether the plan allows 3xTF32
+ * B has one scale per column and group. Types without scales multiply the stored numbers. A D of
+ * bytes has a scale and a zero point.
  */
 #define GEMM_TYPES_LIST(X)                                                                         \
     X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
@@ -41,7 +44,7 @@ typedef enum gemm_types {
 #undef GEMM_TYPES_ENUM
 } gemm_types;
 
-/* For the option table: names separated by '|'. */
+/* Lists the names for the option table, separated by '|'. */
 extern const char *const gemm_types_choices;
 
 /* Returns the types of that name, or GEMM_NO_TYPES. The second function returns the name. */

@@ -7,12 +7,13 @@
 #include "quant/number_formats.h"
 #include "quant/quant_reference.h"
 
-/* The limits on computed entries: their products, and the entries themselves. */
+/* The most products and the most entries of D that are computed to check a case. */
 static const double most_products = 1 << 25, most_entries = 1 << 20;
 
 /*
- * Closer than this to a tie, the result depends on whether the product is rounded to f32 before or
- * after adding the zero point. Both neighbours then pass. Separate tests check ties.
+ * A product this close to a tie may be requantized to either neighbour. The result depends on
+ * whether it is rounded to f32 before or after the zero point is added. Both neighbours then pass.
+ * Separate tests check ties.
  */
 static const double near_tie = 1e-4;
 
@@ -25,7 +26,10 @@ struct gemm_answer {
     double value, size;
 };
 
-/* The problem in double. Rounding the inputs to their dtype is part of it, not an error. */
+/*
+ * The operands from which expected entries are computed in double. Rounding the inputs to their
+ * dtype is part of the problem, not an error.
+ */
 typedef struct problem {
     const gemm_case *item;
     void *data[OP_GEMM_OPERANDS]; /* as stored; NULL: no such operand */
@@ -151,8 +155,8 @@ static squares squares_of(const gemm_case *item) {
 }
 
 /*
- * Returns the rows or columns of a square of side `side`, where the matrix has `left` more; at
- * least one.
+ * Returns the number of rows or columns of a square. `side` is its nominal side, and `left` is what
+ * remains of the matrix from its start.
  */
 static size_t length_of(size_t left, size_t side) {
     return left > 0 && left < side ? left : side;

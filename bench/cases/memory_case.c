@@ -10,9 +10,9 @@
 
 enum {
     MAX_THREADS = 1024,
-    CHASE_LINE_WORDS = 16, /* 64 bytes */
-    CHASE_STEPS = 1 << 16, /* if the chain does not fit into a cache */
-    CHASE_CACHED_STEPS = 1 << 19,
+    CHASE_LINE_WORDS = 16,        /* 64 bytes */
+    CHASE_STEPS = 1 << 16,        /* of a call, if the chain does not fit into a cache */
+    CHASE_CACHED_STEPS = 1 << 19, /* of a call, for at most CHASE_CACHED_BYTES */
     CHASE_CACHED_BYTES = 1 << 20
 };
 

@@ -8,10 +8,13 @@
 #include "bench/protocol/worker_protocol.h"
 
 /*
- * Kernels on arrays of f32. copy: c = a; scale: c = s·a; add: c = a + b; triad: c = a + s·b; write:
- * c = s. read: the sum of a's words; gather: the sum of words at random indices. chase: each load
- * depends on the load before; sweep: repeated reads, from a cache if the array fits into one.
- * Copies. buffer: inside the device, by its driver; upload and download: between host and device.
+ * The operations up to sweep are kernels on arrays of f32, where s is memory_scale:
+ *   copy c = a; scale c = s·a; add c = a + b; triad c = a + s·b; write c = s
+ *   read: the sum of a's words; gather: the sum of a's words at random indices
+ *   chase: loads, each of which depends on the one before
+ *   sweep: repeated reads, from a cache if the array fits into one
+ * The others are copies:
+ *   buffer: inside the device, by its driver; upload, download: between host and device
  */
 #define MEMORY_OPERATION_LIST(X)                                                                   \
     X(COPY, "copy")                                                                                \
@@ -33,7 +36,7 @@ typedef enum memory_operation {
 #undef MEMORY_OPERATION_ENUM
 } memory_operation;
 
-/* The value is "copy|scale|…", for option tables. */
+/* Lists the operations for option tables: "copy|scale|…". */
 #define MEMORY_OPERATION_CHOICE(name, text) "|" text
 #define MEMORY_OPERATION_CHOICES (&("" MEMORY_OPERATION_LIST(MEMORY_OPERATION_CHOICE))[1])
 
@@ -43,7 +46,7 @@ typedef struct memory_case {
     uint64_t seed;
     int threads;    /* the peers' threads */
     int pinned;     /* upload, download: the host memory is pinned */
-    int64_t amount; /* sweep: least bytes of a call; chase: its steps; 0: derived from `bytes` */
+    int64_t amount; /* sweep: least bytes of a call; chase: steps of a call; 0: default */
 } memory_case;
 
 const char *memory_operation_name(memory_operation operation);
@@ -70,8 +73,8 @@ void memory_case_write(const memory_case *item, worker_text *line);
 int memory_case_read(const char *line, memory_case *item);
 
 /*
- * Returns the bytes that a call moves. Each array counts once per read or write. 0: the worker's
- * field "work" reports the bytes.
+ * Returns the bytes that a call moves. Each array counts once per read or write. Returns 0 if the
+ * worker reports the bytes in its field "work".
  */
 double memory_case_traffic(const memory_case *item);
 
@@ -87,13 +90,13 @@ enum {
     MEMORY_GATHER_SHARE = 8 /* gather: one index per this many words */
 };
 
-/* gather: the i-th index that is read, and the number of indices. */
+/* Return, for gather, the i-th index that is read, and the number of indices. */
 uint32_t memory_index(const memory_case *item, size_t i);
 size_t memory_index_count(const memory_case *item);
 
 /*
- * chase: the steps of a call, which continues where the last one ended. memory_chase_fill makes
- * words that lead in one cycle through all 64-byte lines.
+ * memory_chase_steps returns the steps of a call; a call continues where the last one ended.
+ * memory_chase_fill makes words that lead in one cycle through all 64-byte lines.
  */
 int memory_chase_steps(const memory_case *item);
 /* Returns -1 if memory is short. */
@@ -102,20 +105,22 @@ int memory_chase_fill(const memory_case *item, int32_t *words);
 /* ---- data of copies ---- */
 
 /*
- * Return the source's bytes, and a block of the same size whose every page was written. NULL if
- * memory is short; release with free.
+ * Return the source of a copy, and a target of the same size. Every page of the target has been
+ * written. Both return NULL if memory is short; release with free.
  */
 void *memory_case_source(const memory_case *item);
 void *memory_case_target(const memory_case *item);
 
 enum {
-    MEMORY_HEAD_WORDS = 4 /* before an output of sums: words read (low, high half), rounds, 0 */
+    MEMORY_HEAD_WORDS = 4 /* header of sums: words read (low, high half), rounds, 0 */
 };
 
 /*
- * The check of bench_runner.h. Stream kernels: every element of c; a triad may round once or twice.
- * Sums: the header, then words whose sum modulo 2^32 must match that of the words to be read.
- * chase: the last index, and the number of calls that led there. Copies: every byte.
+ * Checks an output; it is a bench_verifier (bench_runner.h). The check depends on the operation:
+ *   stream kernels: every element of c; a triad may round once or twice
+ *   sums: the header, then words whose sum modulo 2^32 must match that of the words read
+ *   chase: the last index, and the number of calls that led there
+ *   copies: every byte
  */
 int memory_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                       worker_text *reason);

@@ -69,14 +69,14 @@ uint64_t pool_case_operations(const pool_case *item) {
     return sum;
 }
 
-/* Sizes run from 256 bytes to 64 KiB, with every power of two equally often. */
+/* Sizes run from 256 bytes to 64 KiB. Each octave between powers of two is equally likely. */
 size_t pool_case_size(const pool_case *item, int64_t thread, uint64_t index) {
     const uint64_t bits = random_bits(item->seed + (uint64_t)thread, index);
     const size_t octave = (size_t)256 << (bits & 7);
     return octave + (size_t)((bits >> 8) % octave);
 }
 
-/* The settings of the traces that the suite measures; docs/benchmarks.md lists them. */
+/* Chooses the settings of the suite's traces; docs/benchmarks.md lists them. */
 int pool_case_trace(const pool_case *item, trace_data *trace) {
     trace_settings settings = TRACE_SETTINGS_INIT;
     settings.no_weights = strcmp(item->trace, "bare-inference") == 0;

@@ -52,8 +52,8 @@ int probe_word_operations(tdm_dtype dtype) {
 /* ---- words and steps ---- */
 
 /*
- * Constants of x ← x·a + b, with no more bits than the dtype has. A missing step leaves x far from
- * the expected end.
+ * The constants of x ← x·a + b have no more bits than the dtype holds. If a step is missing, x ends
+ * far from the expected value.
  */
 static const double step_b = 0.75;
 
@@ -169,7 +169,7 @@ static uint32_t stepped_word(const probe_case *item, size_t width, uint32_t word
 
 /* ---- checks ---- */
 
-/* Adds two words as the kernels add the ends of their chains. */
+/* Adds two words in the way in which the kernels add the final values of their chains. */
 static uint32_t add_words(int floats, uint32_t sum, uint32_t word) {
     return floats ? float_word(float_of(sum) + float_of(word)) : sum + word;
 }
@@ -201,9 +201,9 @@ static uint32_t expected_end(const probe_case *item, size_t width, size_t chains
 }
 
 /*
- * Returns the expected sum if lanes are the words of a tile. A step adds to each word the products
- * of PROBE_TILE_ROWS quads of its column with a. The quads come from the tile behind the chains'
- * starts.
+ * Returns the expected sum of word `word` if the kernel computes in tiles. A step adds
+ * PROBE_TILE_ROWS dot products to each word. Each multiplies the bytes of the constant a by a quad:
+ * four bytes of the tile B, in the word's column. B follows the chains' start words.
  */
 static uint32_t expected_word(const probe_case *item, size_t chains, size_t word) {
     uint32_t sum = 0, step = 0;

@@ -14,14 +14,14 @@
 
 typedef enum probe_kind {
     PROBE_FMA,   /* multiply-adds from registers; for s8, products of bytes added to words */
-    PROBE_LAUNCH /* an empty kernel: one word is written */
+    PROBE_LAUNCH /* a kernel that only writes one word */
 } probe_kind;
 
 typedef struct probe_case {
     probe_kind kind;
     tdm_dtype dtype; /* PROBE_FMA: f32, f16, bf16 or s8 */
     int64_t steps;   /* PROBE_FMA: steps of each chain */
-    int commands;    /* PROBE_LAUNCH: launches that a call replays; 0: it is one launch */
+    int commands;    /* PROBE_LAUNCH: launches of the list that a call replays; 0: one launch */
     uint64_t seed;
 } probe_case;
 
@@ -39,15 +39,14 @@ void probe_case_write(const probe_case *item, worker_text *line);
 int probe_case_read(const char *line, probe_case *item);
 
 enum {
-    PROBE_TILE_ROWS =
-        16, /* the width of an s8 PROBE_FMA in tile registers is 16 rows of 16 words */
+    PROBE_TILE_ROWS = 16, /* tile registers: an s8 PROBE_FMA has 16 rows of 16 words */
     PROBE_TILE_WORDS = 256,
     /*
-     * A prime. With a power of two, strides would meet the same word again and round each sum in
-     * the same way.
+     * The period is a prime. With a power of two, strided indices would meet the same word again,
+     * and every sum would be rounded in the same way.
      */
     PROBE_PERIOD = 4093,
-    PROBE_HEAD_WORDS = 2, /* output header: the vector width, and the chains */
+    PROBE_HEAD_WORDS = 2, /* output header: the vector width and the number of chains */
     PROBE_CONSTANTS = 2
 };
 
@@ -65,10 +64,10 @@ uint32_t probe_word(const probe_case *item, uint64_t index);
 int32_t probe_launch_value(const probe_case *item);
 
 /*
- * The check of bench_runner.h; `user` is the case. The output is the vector width and the chains,
- * then every work-item's sums of its chains' ends. Sums must match bit for bit. Only f32 sums are
- * checked with a tolerance, because their steps may round once or twice. (launch: the header is 1
- * and 0, and the value is one word.)
+ * Checks an output; it is a bench_verifier (bench_runner.h), and `user` is the case. The output is
+ * the vector width and the number of chains, then the sums of each work-item over its chains. f32
+ * sums are checked with a tolerance, because their steps may round once or twice. All other sums
+ * must match bit for bit. For PROBE_LAUNCH, the header is 1 and 0, and one word follows.
  */
 int probe_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason);

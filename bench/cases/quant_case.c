@@ -171,7 +171,7 @@ double quant_case_traffic(const quant_case *item) {
 
 quant_case quant_case_stream(const quant_case *item) {
     quant_case stream = *item;
-    /* Bits of an element. */
+    /* The ratio is first computed from the bits of an element, and then reduced. */
     stream.reads =
         (int)bytes_of(quant_case_source_dtype(item), 2) * 4 * (reads_twice(item) ? 2 : 1);
     stream.writes = (int)bytes_of(quant_case_target_dtype(item), 2) * 4 +
@@ -207,13 +207,18 @@ void *quant_case_source(const quant_case *item) {
         random_fill_numbers(dtype, item->seed, data, elements_of(item));
     else
         random_fill_bytes(item->seed, data, bytes);
-    /* Sums in the range of a GEMM over many quantized values. */
+    /*
+     * The sums are small, so that their real values (times QUANT_CASE_SUM_SCALE) are near [-1, 1].
+     */
     for (size_t i = 0; item->operation == QUANT_REQUANTIZE && i < elements_of(item); i++)
         ((int32_t *)data)[i] %= 128;
     return data;
 }
 
-/* Returns scales with which the values use the whole range, slightly different for each. */
+/*
+ * Returns the scales, which differ slightly from block to block. With them, the quantized values
+ * use their whole range.
+ */
 float *quant_case_scales(const quant_case *item) {
     const tdm_quant_spec spec = quant_case_spec(item);
     const int64_t count = tdm_quant_scale_count(&spec);
@@ -284,7 +289,10 @@ static void expect(const quant_case *item, const void *source, float *scales, in
     }
 }
 
-/* Line w of a step must be w more than the sum of the lines that the step reads. */
+/*
+ * A step reads some lines and adds them up word by word. Each output line w of the step must be
+ * that sum plus w.
+ */
 static int check_stream(const quant_case *item, const uint32_t *output, size_t bytes,
                         worker_text *reason) {
     const size_t words = bytes / sizeof *output;

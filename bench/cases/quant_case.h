@@ -21,10 +21,10 @@ typedef enum quant_operation {
     QUANT_WIDEN,      /* converts those integers to real values */
     QUANT_FAKE,       /* quantizes and dequantizes, without a mask */
     QUANT_MASK,       /* as QUANT_FAKE, with a mask of the values that did not saturate */
-    QUANT_REQUANTIZE, /* quantizes sums of s32, which take the place of the real values */
-    QUANT_STREAM,     /* only the memory traffic: quant_case_stream */
-    QUANT_PACK,       /* s8 in place of the real values, to saturated s4 */
-    QUANT_UNPACK      /* s4 to s8 */
+    QUANT_REQUANTIZE, /* `real` is s32: requantizes integer sums */
+    QUANT_STREAM,     /* only moves bytes; see quant_case_stream */
+    QUANT_PACK,       /* `real` is s8: packs it to saturated s4 */
+    QUANT_UNPACK      /* unpacks s4 to s8 */
 } quant_operation;
 
 /* The elements that share parameters. */
@@ -51,7 +51,7 @@ typedef struct quant_case {
 int quant_operation_parse(const char *name, quant_operation *operation);
 int quant_blocks_parse(const char *name, quant_blocks *blocks);
 
-/* True if elements share parameters. Plain conversions have no parameters. */
+/* True if the operation has quantization parameters. Plain conversions have none. */
 int quant_case_has_blocks(const quant_case *item);
 
 /*
@@ -90,9 +90,9 @@ enum {
 double quant_case_traffic(const quant_case *item);
 
 /*
- * Returns the case that moves as many bytes as the operation, in steps of `reads` and `writes`
- * lines. quant_case_stream_steps returns the number of steps that comes closest for lines of `line`
- * words.
+ * quant_case_stream returns the case that moves as many bytes as the operation. Each of its steps
+ * reads `reads` lines and writes `writes` lines. quant_case_stream_steps returns the number of
+ * steps that comes closest to those bytes if a line has `line` words.
  */
 quant_case quant_case_stream(const quant_case *item);
 int64_t quant_case_stream_steps(const quant_case *item, int line);
@@ -104,11 +104,14 @@ size_t quant_case_source_bytes(const quant_case *item);
 size_t quant_case_target_bytes(const quant_case *item);
 size_t quant_case_mask_bytes(const quant_case *item);
 
-/* Return the contents, or NULL if memory is short. Release with free. */
+/* Return the input and the scales, or NULL if memory is short. Release with free. */
 void *quant_case_source(const quant_case *item);
 float *quant_case_scales(const quant_case *item);
 
-/* The check of bench_runner.h: every byte of the output must equal the host reference. */
+/*
+ * Checks an output; it is a bench_verifier (bench_runner.h). Every byte of the output must equal
+ * the host reference.
+ */
 int quant_case_check(const void *user, const void *output, size_t bytes, double *max_error,
                      worker_text *reason);
 

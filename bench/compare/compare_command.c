@@ -46,7 +46,10 @@ static int read_files(compare_state *state, char **paths, size_t count) {
     return CLI_EXIT_OK;
 }
 
-/* Refuses files with incomparable figures, and prints why on stderr. Returns the exit code. */
+/*
+ * Refuses files whose figures are not comparable, and prints the reasons on stderr. Returns the
+ * exit code.
+ */
 static int check_facts(const compare_state *state, int force) {
     const report_device *const columns = state->table.columns;
     compare_difference item = {.next = 0};

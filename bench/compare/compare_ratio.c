@@ -29,7 +29,7 @@ static int ascending(const void *left, const void *right) {
     return (a > b) - (a < b);
 }
 
-/* Draws as many samples with replacement into `drawn`, sorted. Returns their median. */
+/* Resamples the list with replacement, sorted, into `drawn`. Returns the median of the result. */
 static double resampled_median(sample_list samples, uint64_t seed, size_t round, double *drawn) {
     for (size_t i = 0; i < samples.count; i++) {
         const uint64_t bits = random_bits(seed, round * samples.count + i) >> 32;

@@ -1,6 +1,6 @@
 /*
- * How many times as fast one list of samples is as another, with a confidence interval and a
- * verdict.
+ * Computes how many times as fast one list of samples is as another, with a confidence interval and
+ * a verdict.
  *
  * The ratio is median over median. Its interval is a percentile bootstrap: both lists are resampled
  * RATIO_RESAMPLES times with replacement, from a fixed seed. The middle 95 % of the ratios are

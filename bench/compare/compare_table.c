@@ -132,7 +132,7 @@ static int is_of_any_length(const results_row *row) {
     return is_listed(suites, sizeof suites / sizeof *suites, row->suite);
 }
 
-/* Returns the row's work as a fraction of the base's, or NaN if it is a different kind of work. */
+/* Returns the work of `other` relative to that of `base`, or NaN if the two do different work. */
 static double work_share(const results_row *base, const results_row *other) {
     if (!works_differ(base->bytes, other->bytes) && !works_differ(base->flops, other->flops))
         return 1;

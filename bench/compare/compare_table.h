@@ -36,15 +36,16 @@ typedef struct compare_table {
     size_t case_count;
     size_t case_room;
     size_t matched; /* number of cases that at least two columns have */
-    double margin;  /* speeds that differ by no more are the same: 0.03 */
+    double margin;  /* speeds within this fraction are the same, e.g. 0.03 */
 } compare_table;
 
 /* Returns 0, or -1 if there are too many columns. */
 int compare_add_columns(compare_table *table, const results_file *file);
 
 /*
- * Matches the rows of all columns. Second runs of Tandem, which older files have, are left out.
- * Returns 0, or -1 if memory is short; release the table in either case. The files must stay open.
+ * Matches the rows of all columns. Older files contain second runs of Tandem (impl "tandem-again"),
+ * which are left out. Returns 0, or -1 if memory is short; release the table in either case. The
+ * files must stay open.
  */
 int compare_match(compare_table *table);
 
@@ -59,7 +60,7 @@ typedef struct compare_mean {
 /*
  * Returns the geometric mean of a column's ratios over all cases with the same suite,
  * implementation and (for GEMMs) dtype as this case. The mean has no cases if an earlier case
- * already has it. It also has none for loops whose length depends on the device, because caches and
+ * already has the same mean. It also has none for the memory and compute suites, because caches and
  * main memory have little in common.
  */
 compare_mean compare_mean_at(const compare_table *table, size_t index, size_t column);
@@ -73,7 +74,7 @@ enum {
     COMPARE_FACT_TEXT = 400
 };
 
-/* Start with all zeros. */
+/* The caller starts with all members zero. */
 typedef struct compare_difference {
     size_t next;
     size_t column;     /* the column that differs from the first one */

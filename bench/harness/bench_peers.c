@@ -6,8 +6,8 @@
 #include <unistd.h>
 
 /*
- * The limits on the spinning of idle threads. They spin for a fraction of the pause between two
- * turns (bench_runner.c), but stay awake from one call of a sample to the next.
+ * The idle threads of the peers spin for at most this long. That is a fraction of the pause between
+ * two turns (bench_runner.c), but longer than the gap between two calls of a sample.
  */
 static const char openblas_timeout[] = "20"; /* 2^20 cycles: 0.2 to 0.5 ms */
 static const char gomp_spins[] = "20000";    /* about 0.2 to 0.5 ms */
@@ -16,9 +16,9 @@ const char bench_malloc_tunables[] = "glibc.malloc.hugetlb=1";
 
 /*
  * Requests huge pages for all workers. Pages decide which lines share a cache set and how many
- * translations are needed: the same loop in two processes differed by up to a fifth. Huge pages
- * reduce this effect, for all implementations alike. OpenCL on CPUs allocates with malloc;
- * elsewhere this changes little. A user's own setting takes precedence.
+ * translations are needed. Because of them, the times of one loop in two processes differed by up
+ * to a fifth. Huge pages reduce this effect, for all implementations alike. OpenCL on CPUs
+ * allocates with malloc; elsewhere this changes little. A user's own setting takes precedence.
  */
 static void ask_for_huge_pages(void) {
     setenv("GLIBC_TUNABLES", bench_malloc_tunables, 0);
@@ -44,7 +44,7 @@ void bench_contender_self(bench_contender *contender, const char *impl, const ch
     contender->show_messages = log != NULL && log[0] != '\0';
 }
 
-/* Tries folder/tandem-peer-library. */
+/* Looks for the program <folder><below>/tandem-peer-<library>. */
 static int find_in(bench_contender *contender, const char *folder, const char *below,
                    const char *library) {
     const int length =

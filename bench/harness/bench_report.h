@@ -10,15 +10,16 @@
 typedef struct bench_report {
     results_document *document;
     text_table *table;
-    const char *rate_name; /* "GFLOP/s", "GB/s" or "calls/s" */
+    const char *rate_name; /* "GFLOP/s", "GB/s", "calls/s" or "ops/s" */
     const bench_roofs *roofs;
     int tandem_rows;  /* rows of Tandem that are ok */
     machine_use used; /* when the report was opened */
 } bench_report;
 
 /*
- * Returns 0, or -1 if memory is short. `roofs` is kept; NULL: none. Each roof adds a column to the
- * table and two figures to a row's metrics: its own rate, and the row's share of it.
+ * Returns 0, or -1 if memory is short. The report keeps the pointer `roofs`, which may be NULL.
+ * Each roof adds a column to the table and two figures to a row's metrics: its own rate, and the
+ * row's share of it.
  */
 int bench_report_open(bench_report *report, const char *rate_name, const bench_roofs *roofs,
                       const tdm_device_info *device);
@@ -26,7 +27,7 @@ int bench_report_open(bench_report *report, const char *rate_name, const bench_r
 /*
  * Adds one row per contender. `row` has the fields of the case (suite, case name, dtype, shape,
  * mode, packing, flops or bytes). contenders[0] is Tandem, to which the others are compared. The
- * roofs' contenders stand behind the `count` others and get rows of their own.
+ * contenders of the roofs follow the `count` others in the array, and get rows of their own.
  */
 void bench_report_case(bench_report *report, const bench_result *row, bench_contender *contenders,
                        int count);

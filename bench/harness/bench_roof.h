@@ -1,7 +1,7 @@
 /*
- * Roofs: limits of the device, namely its rates of multiply-adds and of reading. A suite measures
- * them in turn with its cases, by probes in a worker of their own. Each row can then show how close
- * it comes.
+ * A roof is a limit of the device: its rate of multiply-adds or its rate of reading. Probes in
+ * worker processes of their own measure the roofs in turn with a suite's cases. Each row can then
+ * show how close it comes.
  */
 #ifndef TANDEM_BENCH_HARNESS_BENCH_ROOF_H
 #define TANDEM_BENCH_HARNESS_BENCH_ROOF_H
@@ -10,7 +10,7 @@
 #include "bench/cases/probe_case.h"
 #include "bench/harness/bench_runner.h"
 
-/* For the option table: the choices of --roof. */
+/* Lists the choices of --roof for the option table. */
 #define BENCH_ROOF_CHOICES "compute|memory|none"
 #define BENCH_ROOF_HELP                                                                            \
     "hardware limits to measure with each case: multiply-adds (compute), reading (memory)"
@@ -41,7 +41,7 @@ typedef struct bench_roofs {
  */
 void bench_roofs_choose(bench_roofs *roofs, const char *list, int quick);
 
-/* Makes contenders[0 … count-1] the roofs' workers. */
+/* Makes contenders[0 … count-1] the workers that measure the roofs. */
 void bench_roofs_enter(const bench_roofs *roofs, bench_contender *contenders);
 
 /*

@@ -11,21 +11,21 @@
 
 enum {
     MAX_CALLS = 10000,
-    CALLS_OF_A_BATCH = 4, /* least number of pipelined calls in a batch */
+    CALLS_OF_A_BATCH = 4, /* least pipelined calls of a batch that fits longest_batch_seconds */
     MAX_BATCHES = 64,     /* in a turn */
     PREPARE_TIMEOUTS = 4
 };
 
 /*
- * A shorter batch would mostly measure the wait at its end; a longer one would meet more
- * disturbances.
+ * The target duration of a batch. A shorter batch would mostly measure the wait at its end; a
+ * longer one would meet more disturbances.
  */
 static const double batch_seconds = 0.001;
 
 /*
- * Longer pipelined calls still share one wait among CALLS_OF_A_BATCH, as long as a batch takes less
- * than this. A batch of a single call would add the wait to each call, 20 us on PoCL. For calls
- * beyond this limit the wait is less than half a per cent.
+ * The limit for batches of longer calls. Up to CALLS_OF_A_BATCH pipelined calls still share one
+ * wait, as long as the batch takes less than this. A batch of a single call would add the wait to
+ * each call, 20 us on PoCL. For calls beyond this limit the wait is less than half a per cent.
  */
 static const double longest_batch_seconds = 0.01;
 
@@ -165,9 +165,9 @@ static void divide_turn(const bench_plan *plan, double seconds_per_call,
 }
 
 /*
- * Measures the time of a call and divides the turn accordingly. The first call paid for warming up.
- * A single short call mostly measures the wait. So pipelined calls are measured again with the
- * suggested number, unless one call fills a turn.
+ * Measures the time of a call and divides the turn accordingly. An earlier call has already warmed
+ * up the worker. A single short call mostly measures the wait. So pipelined calls are measured
+ * again with the suggested number, unless one call fills a turn.
  */
 static void choose_calls(const bench_plan *plan, bench_contender *contender) {
     const int waited = task_of(plan, contender)->waited;
@@ -212,8 +212,8 @@ static void note_prepared(const bench_plan *plan, bench_contender *contender) {
 }
 
 /*
- * Describes the case, runs it once and compares the result with the oracle. Nothing is timed before
- * its result was right.
+ * Describes the case, runs it once and compares the result with the oracle. No call is timed before
+ * the result is known to be correct.
  */
 static void prepare(const bench_plan *plan, bench_contender *contender) {
     double seconds = 0;

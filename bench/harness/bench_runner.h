@@ -1,7 +1,7 @@
 /*
- * The core of `tandem bench`: it runs one case at a time, with every contender ("contender" in the
- * code) in its own worker process, and takes samples in turn. A worker that fails loses only its
- * row.
+ * The core of `tandem bench`: it runs one case at a time and takes samples of all contenders in
+ * turn. A contender is Tandem or another library, in its own worker process. A worker that fails
+ * loses only its row.
  */
 #ifndef TANDEM_BENCH_HARNESS_BENCH_RUNNER_H
 #define TANDEM_BENCH_HARNESS_BENCH_RUNNER_H
@@ -57,10 +57,10 @@ typedef struct bench_contender {
     char program[MAX_PATH_TEXT];
     const char *arguments[4]; /* NULL-terminated */
     const char *missing;      /* reason why it cannot run at all, or NULL */
-    const bench_task *task;   /* a task instead of the plan's, or NULL */
-    const bench_result *row;  /* fields of its rows for that task; NULL: as all others' */
+    const bench_task *task;   /* its own task instead of the plan's, or NULL */
+    const bench_result *row;  /* row fields for its own task; NULL: those of all others */
     int show_messages;        /* as in worker_launch */
-    int keeps_task;           /* a case with the previous case's task is not prepared again */
+    int keeps_task;           /* 1: a case with the same task as before is not prepared again */
 
     worker_process *worker; /* started at first use, and again after it ended */
     worker_text greeting;
@@ -97,7 +97,7 @@ typedef struct bench_plan {
 /* Returns the seconds of the monotonic clock. */
 double bench_now(void);
 
-/* The start of the reason in a row for which the deadline left no time. */
+/* The beginning of the reason in rows for which the deadline left no time. */
 extern const char bench_time_is_over[];
 
 /* The definition of a pipelined sample, for the environment record. */

@@ -28,7 +28,7 @@ static double patience_of(const bench_settings *settings) {
                                     : usual_patience_s;
 }
 
-/* Returns the rule: this many samples, or fewer if calls are slow. */
+/* Returns the stopping rule: a number of samples, and a time limit for slow calls. */
 static stopping_rule rule_of(const bench_settings *settings) {
     const size_t samples = settings->samples > 0 ? (size_t)settings->samples
                            : settings->quick     ? 3

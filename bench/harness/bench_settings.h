@@ -1,4 +1,4 @@
-/* Shared by the suites of `tandem bench`: options, the device, and the way to run a case. */
+/* The suites of `tandem bench` share this file: options, the device, and the way to run a case. */
 #ifndef TANDEM_BENCH_HARNESS_BENCH_SETTINGS_H
 #define TANDEM_BENCH_HARNESS_BENCH_SETTINGS_H
 

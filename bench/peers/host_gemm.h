@@ -1,4 +1,4 @@
-/* Shared by the GEMM peers: reading a case, and the operands of those in host memory. */
+/* The GEMM peers share this file: the reading of a case, and operands in host memory. */
 #ifndef TANDEM_BENCH_PEERS_HOST_GEMM_H
 #define TANDEM_BENCH_PEERS_HOST_GEMM_H
 
@@ -12,8 +12,8 @@
 worker_answer peer_read_gemm(const char *request, gemm_case *item, worker_text *reply);
 
 /*
- * The state of a worker, or its first member. The last three functions therefore fit
- * worker_implementation.
+ * The state of a worker, or the first member of that state. The last three functions of this file
+ * can therefore be members of a worker_implementation.
  */
 typedef struct host_gemm {
     gemm_case item;

@@ -148,7 +148,7 @@ static CLBlastStatusCode run_gemm(clblast_state *own) {
                                       batch, &own->queue, NULL);
 }
 
-/* Runs a case with one row of A and one matrix. */
+/* Runs a case in which A has one row and the batch has one matrix. */
 static CLBlastStatusCode run_gemv(clblast_state *own) {
     const gemm_case *const item = &own->item;
     const size_t rows = (size_t)(item->transpose_b ? item->n : item->k);

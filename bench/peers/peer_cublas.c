@@ -1,6 +1,6 @@
 /*
- * The worker of cuBLAS: cublasGemmStridedBatchedEx on the GPU that the request names. Sums are f32
- * (for f32 without TF32, f16, bf16) or s32 (for s8). The library chooses the kernels.
+ * The worker of cuBLAS: cublasGemmStridedBatchedEx on the GPU that the request names. f32 (without
+ * TF32), f16 and bf16 are summed in f32, and s8 in s32. The library chooses the kernels.
  */
 #include <stdlib.h>
 

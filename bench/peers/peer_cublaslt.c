@@ -14,7 +14,10 @@ enum {
     TRIAL_CALLS = 10
 };
 
-/* Relative to the best time. Such algorithms only cost time, most of all in many large GEMMs. */
+/*
+ * An algorithm is far behind if it takes this multiple of the best time. Such algorithms only cost
+ * time, most of all if there are many large GEMMs.
+ */
 static const float far_behind = 1.5f;
 
 #define WORKSPACE_BYTES ((size_t)32 << 20)
@@ -79,7 +82,7 @@ static worker_answer open_handle(lt_state *own, worker_text *reply) {
                                              cuda_runtime.cudaGetErrorString(code));
 }
 
-/* Describes a matrix as it is stored; `way` says whether the GEMM transposes it. */
+/* Describes a matrix as it is stored; `way` states whether the GEMM transposes it. */
 static cublasStatus_t layout_of(cublasLtMatrixLayout_t *layout, cudaDataType_t type,
                                 cublasOperation_t way, int rows, int columns, int pitch, int batch,
                                 long long step) {

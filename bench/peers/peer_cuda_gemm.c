@@ -75,7 +75,7 @@ static const struct {
     cudaDataType_t input, output, scale;
     cublasComputeType_t compute;
 } products[] = {
-    // Sums are f32. An environment variable also keeps f32 inputs from being reduced to TF32.
+    // Sums are f32, or s32 for s8. NVIDIA_TF32_OVERRIDE keeps f32 inputs from becoming TF32.
     {GEMM_F32, CUDA_R_32F, CUDA_R_32F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
     {GEMM_F16, CUDA_R_16F, CUDA_R_16F, CUDA_R_32F, CUBLAS_COMPUTE_32F},
     {GEMM_BF16, CUDA_R_16BF, CUDA_R_16BF, CUDA_R_32F, CUBLAS_COMPUTE_32F},
@@ -129,7 +129,7 @@ static worker_answer read_case(cuda_gemm *gemm, const char *request, worker_text
                : WORKER_OK;
 }
 
-/* Creates `count` copies of the host's operand on the GPU, each at a multiple of 256 bytes. */
+/* Fills an operand and copies it `count` times to the GPU, each time to a multiple of 256 bytes. */
 static cudaError_t bring(const gemm_case *item, op_gemm_operand operand, int count, size_t *step,
                          char **memory) {
     const size_t bytes = gemm_case_bytes(item, operand);

@@ -1,6 +1,6 @@
 /*
- * Shared by the workers of cuBLAS and cuBLASLt: the GPU, the operands of the current case, the
- * types.
+ * The workers of cuBLAS and cuBLASLt share this file: the GPU, the types, and the operands of the
+ * current case.
  */
 #ifndef TANDEM_BENCH_PEERS_PEER_CUDA_GEMM_H
 #define TANDEM_BENCH_PEERS_PEER_CUDA_GEMM_H

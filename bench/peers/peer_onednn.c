@@ -58,7 +58,7 @@ static dnnl_data_type_t data_type(tdm_dtype dtype) {
     return dnnl_data_type_undef;
 }
 
-/* Returns a failure to the caller, who releases what was created in any case. */
+/* Returns a failure to the caller, which always releases the objects that were created. */
 #define TRY(expression)                                                                            \
     do {                                                                                           \
         const dnnl_status_t try_status = (expression);                                             \
@@ -80,7 +80,10 @@ static dnnl_status_t plain_layout(dnnl_memory_desc_t *layout, const gemm_case *i
     return dnnl_memory_desc_init_by_tag(layout, 2, matrix, type, transposed ? dnnl_ba : dnnl_ab);
 }
 
-/* Sets each output column's scale: those of A and B, divided by that of a requantized D. */
+/*
+ * Sets the scale of each output column: the product of the scales of A and B. It is divided by the
+ * scale of D if D is requantized.
+ */
 static dnnl_status_t set_scales(const gemm_case *item, dnnl_primitive_attr_t attributes) {
     const int columns = gemm_case_batch(item) > 1 ? 2 : 1; /* the dimension */
     float *const scales = malloc((size_t)item->n * sizeof *scales);
@@ -200,8 +203,8 @@ static dnnl_status_t multiply(const host_gemm *gemm, int64_t batch) {
 }
 
 /*
- * Returns the name of the BLAS-like call for the case, or NULL if there is none. These calls pack
- * in every call.
+ * Returns the name of the BLAS-like call for the case, or NULL if there is none. These functions
+ * pack the operands in every call.
  */
 static const char *choose_call(const gemm_case *item) {
     return item->prepacked            ? NULL
@@ -218,7 +221,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     if (answer != WORKER_OK)
         return answer;
     const gemm_case *const item = &own->gemm.item;
-    /* quantized weights with a float A, and f32 that may be split */
+    /* oneDNN has no GEMM of quantized weights with a float A, and none in 3xTF32. */
     if (gemm_types_op(item->types) == TDM_OP_GEMM_WEIGHTS || gemm_types_allow_3xtf32(item->types))
         return PEER_ANSWER(reply, WORKER_SKIP, "oneDNN has no GEMM in %s",
                            gemm_types_name(item->types));

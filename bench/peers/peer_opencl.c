@@ -34,8 +34,8 @@ static int read_case(void *state, const char *request) {
 }
 
 /*
- * Returns the reason not to run, or NULL. This program is linked with the loader. With another
- * driver library in the process, the two may wait for each other for ever.
+ * Returns the reason not to run, or NULL. This program is linked with the ICD loader. If another
+ * driver library is in the process, the two may deadlock.
  */
 static const char *refusal(void) {
     return getenv("TANDEM_OPENCL_LIBRARY") == NULL

@@ -106,7 +106,7 @@ static worker_answer describe(void *state, const char *request, worker_text *rep
     return WORKER_OK;
 }
 
-/* Runs `statement` for each i below `count`. SUM adds up words instead. */
+/* LOOP runs `statement` for each i below `count`. SUM adds up `word` for each i below `words`. */
 #define LOOP(statement)                                                                            \
     _Pragma("omp parallel for schedule(static)") for (long long i = 0; i < count; i++) statement
 

@@ -1,4 +1,7 @@
-/* `tandem predict`: a workload's time from a device's results, or its bound from a datasheet. */
+/*
+ * `tandem predict` predicts a workload's time from a device's results, or bounds it from a
+ * datasheet.
+ */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +31,7 @@ typedef struct predict_state {
     double launch_us; /* for datasheets */
 
     predict_workload workload;
-    char names[MAX_PROFILES][MAX_NAME]; /* names of the files, which point to them */
+    char names[MAX_PROFILES][MAX_NAME]; /* file names, to which `files` keeps pointers */
     results_file files[MAX_PROFILES];
     predict_profile profiles[MAX_PROFILES];
     predict_run runs[MAX_PROFILES];

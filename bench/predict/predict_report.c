@@ -1,4 +1,6 @@
-/* The output of `tandem predict`: tables for people, and schema tandem-predict/1 for programs. */
+/*
+ * Writes the output of `tandem predict`: tables for people, JSON (tandem-predict/1) for programs.
+ */
 #include <math.h>
 
 #include <cjson/cJSON.h>
@@ -26,7 +28,7 @@ static void print_source(const predict_profile *profile, FILE *file) {
                 100 * profile->error, profile->compared);
 }
 
-/* Returns the class that a prediction uses, or would have used. */
+/* Returns the class that a prediction uses, or would use if it were not refused. */
 static const char *class_of(const predict_run *run, size_t index) {
     const predict_class *const measured = run->operations[index].call.measured;
     return measured != NULL ? measured->key : run->workload->operations[index].work.key;

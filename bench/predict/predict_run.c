@@ -18,7 +18,11 @@ static predict_limiter limiter_of(const predict_estimate *call) {
     return call->compute_s >= call->memory_s ? LIMIT_COMPUTE : memory_of(call);
 }
 
-/* With a datasheet, the shorter of the two times overlaps with the longer one. */
+/*
+ * Adds the times of all operations to the shares of the limiters. For a measured profile, compute
+ * and memory times add up. With a datasheet, the shorter of the two overlaps with the longer one,
+ * and only the longer one counts.
+ */
 static void add_shares(predict_run *run) {
     const int adds = run->profile->sheet == NULL;
     for (size_t i = 0; i < run->workload->operation_count; i++) {
@@ -68,7 +72,10 @@ static void fill_capacity(predict_run *run) {
     run->usable_bytes = PREDICT_USABLE * run->profile->capacity_bytes;
 }
 
-/* Bounds a decoding step: a sequence reads all weights and its own keys and values per token. */
+/*
+ * Returns the tokens per second that main memory allows for decoding, or NaN for other workloads. A
+ * step reads all weights, and the keys and values of all sequences.
+ */
 static double decode_bound(const predict_run *run) {
     const predict_workload *const workload = run->workload;
     if (!(workload->weight_bytes > 0) || workload->tokens != workload->batch)

@@ -22,14 +22,17 @@ typedef struct amount {
 #define BCC(factor)                                                                                \
     { factor, 1, 2 }
 
-/* `count` calls: GEMMs of a dtype (NULL: the dtype of the weights), or streams of bytes. */
+/*
+ * An operation of `count` equal calls: GEMMs of a dtype (NULL: that of the weights), or streams
+ * that read and write bytes.
+ */
 typedef struct operation_row {
     const char *name;
     int count;
     amount m, n, k, batch; /* for a GEMM; the m of a stream is 0 */
     const char *dtype;
     amount reads, writes; /* for a stream */
-    int resident;         /* 1: of data that stays between passes */
+    int resident;         /* 1: its data stays in memory between passes */
 } operation_row;
 
 #define WEIGHTS(name, count, m, n, k)                                                              \
@@ -164,7 +167,11 @@ static void fill_operation(const operation_row *row, gemm_types weights, predict
     workload->weight_bytes += operation->count * operation->weight_bytes;
 }
 
-/* Weights, keys and values are in main memory together. Other data was touched just before. */
+/*
+ * Sets the working set of each operation. For operations on weights it is all weights. For those on
+ * keys and values it is the weights and all resident data. Other operations have only their own
+ * bytes, which were touched just before.
+ */
 static void set_working_sets(predict_workload *workload) {
     for (size_t i = 0; i < workload->operation_count; i++) {
         workload_operation *const operation = &workload->operations[i];

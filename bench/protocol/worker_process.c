@@ -23,10 +23,10 @@ static const double quit_patience_s = 10;
 
 struct worker_process {
     pid_t process; /* 0 once it has ended and was reaped */
-    int requests;  /* our end of its standard input */
-    int replies;   /* our end of its standard output */
-    int output;    /* shared file, its descriptor 3 */
-    int messages;  /* shared file, its standard error */
+    int requests;  /* our end of the worker's standard input */
+    int replies;   /* our end of the worker's standard output */
+    int output;    /* shared file, descriptor 3 of the worker */
+    int messages;  /* shared file, standard error of the worker */
     int show_messages;
     off_t shown; /* bytes of `messages` repeated so far */
     void *map;   /* mapping of `output`; NULL: not mapped */
@@ -90,7 +90,10 @@ static int spawn(worker_process *worker, const worker_launch *launch, int input,
         free(arguments);
         return ENOMEM;
     }
-    /* A process group of its own, so that processes which it starts are stopped with it. */
+    /*
+     * The worker gets a process group of its own, so that processes which it starts are stopped
+     * with it.
+     */
     posix_spawnattr_init(&attributes);
     posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
     posix_spawn_file_actions_adddup2(&actions, input, STDIN_FILENO);
@@ -341,8 +344,8 @@ worker_answer worker_result(worker_process *worker, double timeout_s, const void
         return answer;
     const int64_t length = worker_field_integer(rest, "bytes", -1);
     /*
-     * A mapping beyond the end of the file would kill us at the first read, so the file's real size
-     * is checked.
+     * A read beyond the end of the mapped file would kill this process, so the file's real size is
+     * checked.
      */
     if (length < 0 || fstat(worker->output, &file) != 0 || file.st_size < length)
         return give_up(worker, "the shared file is shorter than the worker reported", reply);

@@ -23,8 +23,9 @@ typedef struct worker_launch {
 worker_process *worker_start(const worker_launch *launch, double timeout_s, worker_text *greeting);
 
 /*
- * The requests of the protocol. `reply` gets the fields of an ok, or the reason. A worker that dies
- * or does not answer in time is stopped. It answers WORKER_FAIL from then on.
+ * Send the requests of the protocol and wait for the answer. `reply` gets the fields of an ok, or
+ * the reason. A worker that dies or does not answer in time is stopped, and all further requests
+ * return WORKER_FAIL.
  */
 worker_answer worker_describe(worker_process *worker, const char *fields, double timeout_s,
                               worker_text *reply);

@@ -9,7 +9,7 @@
  *
  *   parent                               worker
  *   (starts it)                          ready protocol=1 impl=openblas version=… …
- *   describe suite=gemm m=… n=… …        ok variant=… | skip <reason> | fail <reason>
+ *   describe types=… m=… n=… …           ok variant=… | skip <reason> | fail <reason>
  *   run samples=S calls=C wait=last      ok <seconds per call> … (S numbers) | fail <reason>
  *   result                               ok bytes=N (now in the shared file) | fail <reason>
  *   quit                                 (exits with 0)
@@ -20,8 +20,8 @@
  * implementation does not offer the case. End of input means quit. Between replies a worker sleeps
  * in read().
  *
- * Values are percent-encoded (blank, control characters and '%'), so that a line splits at blanks.
- * Reasons are the rest of their line.
+ * Values are percent-encoded (blank, control characters and '%'), so that blanks separate the
+ * fields of a line. Reasons are the rest of their line.
  */
 #ifndef TANDEM_BENCH_PROTOCOL_WORKER_PROTOCOL_H
 #define TANDEM_BENCH_PROTOCOL_WORKER_PROTOCOL_H
@@ -43,7 +43,7 @@ typedef enum worker_answer {
     WORKER_FAIL
 } worker_answer;
 
-/* A text in a buffer of fixed size, which cuts what does not fit. Start from {.length = 0}. */
+/* A text in a buffer of fixed size. Text that does not fit is cut off. Start from {.length = 0}. */
 typedef struct worker_text {
     char text[WORKER_MAX_TEXT];
     size_t length;

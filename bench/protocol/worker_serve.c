@@ -17,7 +17,7 @@ static double now_seconds(void) {
 
 /*
  * Keeps the reply pipe private. Text that a library prints on standard output goes to standard
- * error instead of into the protocol. The worker must not outlive its parent either.
+ * error instead of into the protocol. The worker is also killed when its parent dies.
  */
 static FILE *claim_reply_pipe(void) {
     prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -20,13 +20,13 @@ typedef struct worker_implementation {
     worker_answer (*describe)(void *state, const char *request, worker_text *reply);
     /* Runs the case once, or only enqueues it if there is a `wait`. */
     worker_answer (*enqueue)(void *state, worker_text *reply);
-    /* Waits for everything enqueued. NULL if enqueue returns with the work done. */
+    /* Waits for everything enqueued. NULL if the work is done when enqueue returns. */
     worker_answer (*wait)(void *state, worker_text *reply);
     /* Returns the bytes of the output, 0 if there is none. */
     size_t (*output_bytes)(void *state);
     /* Stores the output of the last run. */
     worker_answer (*output)(void *state, void *bytes, worker_text *reply);
-    /* Frees what describe prepared. Also legal if there is nothing. */
+    /* Frees what describe prepared. It may also be called when there is nothing to free. */
     void (*release)(void *state);
 } worker_implementation;
 

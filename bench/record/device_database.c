@@ -73,7 +73,10 @@ static int place_of(const word_list *all, const word_list *part) {
     return -1;
 }
 
-/* Returns 1 if a later word makes it another device. A partition ("H200 MIG 1g.18gb") is one. */
+/*
+ * Returns 1 if a word from index `behind` on makes the name that of another device. A partition
+ * ("H200 MIG 1g.18gb") counts as another device.
+ */
 static int is_changed(const word_list *all, int behind) {
     for (int i = behind; i < all->count; i++) {
         if (strcmp(all->words[i], "mig") == 0)

@@ -26,8 +26,8 @@ typedef struct datasheet {
 
 /*
  * Finds the datasheet of a device by its driver's name, or by the sheet's own name with any
- * separators between its words ("RTX-4090"). Returns NULL for an unknown device, and for one that
- * may be another: "RTX 4090 Laptop GPU".
+ * separators between its words ("RTX-4090"). Returns NULL for an unknown device, and for a name
+ * that denotes another device, like "RTX 4090 Laptop GPU".
  */
 const datasheet *datasheet_find(const char *device_name);
 

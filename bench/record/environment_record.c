@@ -100,7 +100,10 @@ cJSON *environment_host(void) {
     return host;
 }
 
-/* Values that contain a '/' are cut to the part after the last one. */
+/*
+ * Returns the variables that affect measurements. Values with a '/' keep only the part after the
+ * last one.
+ */
 static cJSON *environment_variables(void) {
     cJSON *const variables = cJSON_CreateObject();
     for (char **each = environ; *each != NULL; each++)

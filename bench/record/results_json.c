@@ -29,7 +29,7 @@ struct results_document {
     int failures;
 };
 
-/* Writes a number for which drivers use zero as unknown. */
+/* Writes a number, or null if it is not above zero. Zero means unknown here. */
 static void put_known(cJSON *object, const char *key, double value) {
     results_put_number(object, key, value > 0 ? value : NAN);
 }

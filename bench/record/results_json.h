@@ -1,7 +1,7 @@
 /*
  * The results file, schema tandem-bench/1:
  *
- * {"schema":"tandem-bench/1","library":{version,commit},"created":ISO 8601,"command":[word, …],
+ * {"schema":"tandem-bench/1","library":{version,…},"created":ISO 8601,"command":[word, …],
  *  "host":{cpu,cores,ram_bytes,os},"device":{…} or null,"environment":{…},"results":[row, …]}
  *
  * "command" is the program's command line (command_line_json). It is null or missing in early
@@ -11,8 +11,8 @@
  * from the raw samples. An unknown number (NaN, infinite, or zero where the comment says so) is
  * null, never NaN and never 0.
  *
- * Files that describe more than one device have all of them in "devices". "device" is then the
- * first one, and each row names its own in "device".
+ * Files that describe more than one device list all of them in "devices". The file's "device" is
+ * then the first one, and each row names its own device in "device".
  */
 #ifndef TANDEM_BENCH_RECORD_RESULTS_JSON_H
 #define TANDEM_BENCH_RECORD_RESULTS_JSON_H
@@ -49,7 +49,7 @@ enum {
 /* One row. Strings are copied; NULL strings are written as null. */
 typedef struct bench_result {
     const char *suite;     /* "gemm", "memory", "infer", … */
-    const char *case_name; /* "gemm f32 512x512x512 nn" */
+    const char *case_name; /* "f32 512x512x512 nn" */
     const char *impl;      /* "tandem", or a peer */
     const char *variant;   /* the kernel that ran */
     const char *dtype;
@@ -100,7 +100,10 @@ int results_check_path(const char *command, const char *path);
  */
 int results_write(const results_document *document, const char *command, const char *path);
 
-/* Writes a text in the same way: completely or not at all if `path` can be replaced. */
+/*
+ * Writes a text in the same way. If a new file can replace `path` (output_file_replaces), the text
+ * is written completely or not at all.
+ */
 int results_write_text(const char *command, const char *path, const char *text, size_t length);
 
 /* Returns 1 if `path` is "-". NULL is accepted. */

@@ -161,7 +161,10 @@ static int is_known_schema(const char *schema) {
     return 0;
 }
 
-/* Strings and names are printed: none may have control characters. The parser limits the depth. */
+/*
+ * Returns 1 if no string or member name has control characters, because they are printed later. The
+ * parser limits the depth of the recursion.
+ */
 static int is_plain(const cJSON *item) {
     const char *const texts[] = {item->string, cJSON_GetStringValue(item)};
     for (int i = 0; i < 2; i++)

@@ -46,7 +46,7 @@ typedef struct results_file {
     const struct cJSON *library;
     const struct cJSON *host;
     const struct cJSON *environment;
-    const struct cJSON **devices; /* at least one; NULL if the file has no device */
+    const struct cJSON **devices; /* at least one entry, which is NULL if the file has no device */
     size_t device_count;
     results_row *rows;
     size_t row_count;

@@ -38,7 +38,7 @@ typedef struct nvml_functions {
 enum {
     CLOCK_SM = 1,
     SENSOR_GPU = 0,
-    /* throttle reasons that are not throttling: idle, and clocks set by a user */
+    /* These throttle reasons do not count as throttling: idle, and clocks set by a user. */
     NOT_THROTTLED = 0x1 | 0x2
 };
 
@@ -64,7 +64,9 @@ sensors *sensors_open(const char *nvml, const tdm_device_info *device) {
         return NULL;
     }
     look_up(own->library, &own->nvml);
-    /* A partition of a device has another name, and does not have its power. */
+    /*
+     * A partition of a device has another name, and the power of the whole device is not its own.
+     */
     if (own->nvml.init != NULL && own->nvml.init() == 0 && own->nvml.device_at != NULL &&
         own->nvml.name != NULL && device->pci_address[0] != '\0' &&
         own->nvml.device_at(device->pci_address, &own->device) == 0 &&

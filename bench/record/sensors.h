@@ -20,8 +20,8 @@ typedef struct sensor_reading {
 } sensor_reading;
 
 /*
- * Opens this library's sensors of the device at its PCI address. Returns NULL if there are none.
- * The caller closes them.
+ * Opens the library `nvml` and finds the device by its PCI address. Returns NULL if the library or
+ * the device is not found. The caller closes the sensors.
  */
 sensors *sensors_open(const char *nvml, const tdm_device_info *device);
 void sensors_close(sensors *own);

@@ -18,7 +18,7 @@ static double rate_of(const report_device *device, const results_row *row, const
     return row->dtype != NULL && strcmp(row->dtype, dtype) == 0 ? row->gflops : NAN;
 }
 
-/* A list that fits into a cache does not measure the latency of main memory. */
+/* A pointer chain that fits into a cache does not measure the latency of main memory. */
 static double latency_of(const report_device *device, const results_row *row, const char *key) {
     const double from = main_memory_from(device->file, device->device);
     return begins(row->case_name, key) && main_memory_set(row) >= from
@@ -79,7 +79,7 @@ static double best_value(const report_device *device, const struct line_kind *ki
         if (!report_row_counts(device, row) || strcmp(row->suite, kind->suite) != 0)
             continue;
         const double value = kind->value(device, row, kind->key);
-        /* The longest latency belongs to the largest list, which is cached least. */
+        /* The longest latency belongs to the largest pointer chain, which is cached least. */
         best = kind->value == launch_of ? fmin(best, value) : fmax(best, value);
     }
     return best;

@@ -116,13 +116,16 @@ static double metric(const results_row *row, const char *key) {
     return results_get_number(row->metrics, key);
 }
 
-/* The sweeps are in the chart, not in the tables. */
+/* Sweeps are in the chart, and scans are read limits of other suites. Neither is in the tables. */
 static int is_shown(const report_device *device, const results_row *row, const char *suite) {
     return report_row_counts(device, row) && strcmp(row->suite, suite) == 0 &&
            strncmp(row->case_name, "sweep ", 6) != 0 && strncmp(row->case_name, "scan ", 5) != 0;
 }
 
-/* A limit that several suites measured is shown once, and only the first form of a kernel. */
+/*
+ * True if an earlier row shows the same case. A limit that several suites measured is thus shown
+ * once, and so is a case with several kernel variants.
+ */
 static int is_repeated(const report_device *device, const char *suite, size_t at) {
     const results_row *const row = &device->file->rows[at];
     for (size_t i = 0; i < at; i++) {
@@ -172,7 +175,7 @@ static void name_text(const results_row *row, char text[MAX_TEXT]) {
         text_append(text, MAX_TEXT, ", ", "waited");
 }
 
-/* Writes the note, and the ratios that the row was measured for. */
+/* Writes the row's note, and those of its metrics that are ratios to a limit. */
 static void note_text(const results_row *row, double share, char text[MAX_TEXT]) {
     static const char *const keys[] = {"of_peak", "of_read", "reserved_over_bound"};
     static const char *const names[] = {"of the measured peak", "of the read rate",

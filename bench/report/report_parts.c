@@ -23,7 +23,10 @@ double report_share(const report_device *device, const results_row *row, double 
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-/* Returns 1 if a plain number would be a row of zeros, or of digits that no machine reaches. */
+/*
+ * Returns 1 if a value needs an exponent: it is too small for two decimals, or larger than any
+ * device reaches.
+ */
 static int needs_exponent(double value) {
     return value >= 1e9 || (value > 0 && value < 0.005);
 }

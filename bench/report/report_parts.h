@@ -32,8 +32,8 @@ double report_share(const report_device *device, const results_row *row, double 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
 /*
- * Writes an amount such as "743 W", "82.6 TFLOP/s (91 %)" or "4.00e-04 W": three digits, the share
- * if it is known, and "!" if the share is above 1. Writes "-" for NaN.
+ * Writes an amount such as "743 W", "82.6 TFLOP/s (91 %)" or "4.00e-04 W". It has three digits, and
+ * the share if that is known. A "!" marks a share above 1. Writes "-" for NaN.
  */
 void report_amount_text(double value, const char *unit, double share, char *text, size_t size);
 
@@ -41,8 +41,8 @@ void report_amount_text(double value, const char *unit, double share, char *text
 void report_times_text(double ratio, char *text, size_t size);
 
 /*
- * Writes the speed of a row with this median: "743 GFLOP/s (90 %)", "45.5 GB/s", "80.0 ns" for a
- * load latency, otherwise the time of a call.
+ * Writes the speed of a row with this median, such as "743 GFLOP/s (90 %)" or "45.5 GB/s". It is
+ * "80.0 ns" for a load latency. Rows without a rate get the time of a call.
  */
 void report_rate_text(const results_row *row, double median_s, double share, char *text,
                       size_t size);
@@ -70,7 +70,10 @@ typedef struct best_line {
 /* Finds the lines for which some device has a value. Returns how many. */
 size_t best_lines_find(const report_device *devices, size_t count, best_line lines[BEST_MAX_LINES]);
 
-/* Returns how many times as fast as the first device it is, or NaN if one was not measured. */
+/*
+ * Returns how many times as fast as the first device this one is. Returns NaN if one of them was
+ * not measured.
+ */
 double best_line_ratio(const best_line *line, size_t device);
 
 /* Makes a table of the lines, which the caller destroys. */

@@ -12,13 +12,13 @@
 #include "bench/harness/bench_runner.h"
 
 enum {
-    ADDED_WORDS = 12, /* program, device, patience, budget, file, terminating NULL */
+    ADDED_WORDS = 12, /* room for --device, --patience, --seconds, --json and the NULL */
     WORD_BYTES = 128
 };
 
 /*
- * Seconds for which a row of longer calls is sampled (--patience). It is less than the default,
- * because a report has some 330 rows and should take a few minutes.
+ * The sampling time of each row, in seconds (--patience). It is less than the default, because a
+ * report has some 330 rows and should take a few minutes.
  */
 static const char patience[] = "0.15";
 

@@ -2,7 +2,10 @@
 
 #include <stddef.h>
 
-/* Each kind has several shapes: predictions need rows to use and rows to be tested on. */
+/*
+ * Each kind of GEMM has several shapes. `tandem predict` predicts from some rows and is tested on
+ * the others.
+ */
 #define PRODUCTS                                                                                   \
     "256x256x256,384x1024x384,64x1024x1024,1024x64x1024,768x768x768,512x512x512,1024x1024x1024,"   \
     "2048x2048x2048,128x768x3072,128x3072x768"
@@ -18,32 +21,38 @@ static const char row_products[] =
 /* clang-format off */
 #define WORDS(...) {"bench", __VA_ARGS__}
 
-/* Each type of weights has its own share of the time: users choose devices by decoding speed. */
+/*
+ * Each type of weights is a suite of its own, so that it gets its own share of the time. Users
+ * choose devices by their decoding speed.
+ */
 #define GEMV(dtype)                                                                                \
     WORDS("gemv", "--dtype", dtype, "--roof", "memory", "--rotate", "256M",                        \
           "--shapes", row_products)
 
-/* Loops within the caches and beyond, for predictions. */
+/* The loops run on arrays that fit into the caches and on larger ones, for predictions. */
 #define LOOPS(size, seconds)                                                                       \
     {"loops", seconds, 0,                                                                          \
      WORDS("memory", "--operation", "copy,scale,add,triad,read,write", "--bytes", size), {NULL}}
 
-/* Sizes for predictions: within the caches and beyond. Those in between are not repeatable. */
+/*
+ * The sizes are for predictions. They fit into the caches or exceed them. Times of sizes in between
+ * are not repeatable.
+ */
 #define QUANT_WORDS(size)                                                                          \
     WORDS("quant", "--shape", size, "--operation",                                                 \
           "quantize,dynamic,dequantize,requantize,convert,widen", "--blocks", "tensor,row,group")
 #define QUANT(size, seconds) {"quant", seconds, 0, QUANT_WORDS(size), {NULL}}
 
-/* The operations are memory-bound with one and with two operands, and compute-bound. */
+/* relu and add are memory-bound, with one and with two operands. gelu is compute-bound. */
 #define ELEMENTWISE(count, seconds)                                                                \
     {"elementwise", seconds, 0,                                                                    \
      WORDS("elementwise", "--operation", "relu,add,gelu", "--dtype", "f32", "--count", count),     \
      {NULL}}
 
 /*
- * The suites run in this order. Those nearest to the device's limits are first, and within a suite,
- * what the page needs most is first. The seconds were measured on PoCL on two cores, in full and
- * with --quick.
+ * The suites run in this order. Those nearest to the device's limits come first. Within a suite,
+ * the cases that the page needs most come first. The durations were measured on PoCL on two cores,
+ * in full and with --quick.
  */
 const report_suite report_suites[] = {
     {"memory", 40, 2,

@@ -1,4 +1,4 @@
-/* `tandem bench compute`: the peak arithmetic rates of a device, for rooflines. */
+/* `tandem bench compute` measures the peak arithmetic rates of a device, for rooflines. */
 #include <string.h>
 
 #include <tandem/tandem.h>

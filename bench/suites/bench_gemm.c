@@ -1,6 +1,6 @@
 /*
- * `tandem bench gemm` and `tandem bench gemv`: the speed of matrix multiplications, side by side
- * with other libraries.
+ * `tandem bench gemm` and `tandem bench gemv` measure the speed of matrix multiplications, side by
+ * side with other libraries.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +21,7 @@ enum {
     MAX_NAME = 96
 };
 
-/* The name of Tandem's own f32, among the peers and in its rows. */
+/* The name of Tandem's f32 GEMM as a contender, in --vs and in its rows. */
 static const char f32_name[] = "tandem-f32";
 
 typedef struct gemm_options {
@@ -196,7 +196,9 @@ static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *
     return gemm_oracle_set(oracle, item) == 0;
 }
 
-/* Prepares the data of a case and of its f32 version. On failure: 0, with the reason set. */
+/*
+ * Prepares the data of a case and of its f32 version. Returns 0, and sets the reason, on failure.
+ */
 static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
     gemm_beside *const f32 = &run->f32;
     const gemm_case_epilogue *const epilogue = &item->epilogue;
@@ -224,7 +226,7 @@ static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
     return take_data(run, &run->oracle, item, reason);
 }
 
-/* Returns the arithmetic that a GEMM may use for the case's types. */
+/* Returns the dtype of the multiply-adds with which a GEMM may compute the case. */
 static tdm_dtype roof_arithmetic(const gemm_case *item, const tdm_device_info *device) {
     const int pairs = gemm_types_dtype(item->types, OP_GEMM_A) == TDM_BF16 &&
                       gemm_types_dtype(item->types, OP_GEMM_B) == TDM_BF16 &&

@@ -1,7 +1,7 @@
 /*
- * `tandem bench launch`: the time that the library adds to a launch. The library and the bare
- * driver enqueue a kernel that does almost nothing. A small GEMM runs by tdm_gemm, which finds its
- * plan in a cache, and by that plan directly.
+ * `tandem bench launch` measures the time that the library adds to a launch. The library and the
+ * bare driver enqueue a kernel that does almost nothing. A small GEMM runs by tdm_gemm, which finds
+ * its plan in a cache, and by that plan directly.
  */
 #include <stdio.h>
 #include <string.h>

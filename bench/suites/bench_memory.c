@@ -1,6 +1,6 @@
 /*
- * `tandem bench memory`: memory bandwidth and latency, by kernels on the device and copies to and
- * from it.
+ * `tandem bench memory` measures the bandwidth and latency of memory, with kernels on the device
+ * and copies to and from it.
  */
 #include <math.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@
 enum {
     SELF = 0,
     PEER = 1,
-    MIN_CHASE = 16 << 10,
+    MIN_CHASE = 16 << 10,    /* bytes */
     QUICK_CHASE = 1024,      /* steps */
     MIN_OF_UNIT = 4 << 10,   /* sweep: least bytes per compute unit */
     CALL_OF_UNIT = 32 << 20, /* sweep: bytes that a call reads per compute unit */
@@ -44,8 +44,8 @@ typedef struct memory_run {
 } memory_run;
 
 /*
- * Returns the size of each block: four times the largest relevant cache, within an eighth of the
- * device's memory.
+ * Returns the size of each array: four times the largest cache of host and device, but at most an
+ * eighth of the device's memory.
  */
 static int64_t choose_bytes(const memory_run *run) {
     const int64_t cache = (int64_t)fmax((double)environment_cache_bytes(),

@@ -1,6 +1,7 @@
 /*
- * `tandem bench outofcore`: GEMMs on operands in host memory, with a budget of device memory that
- * is a share of their bytes. The same GEMM in core is the baseline.
+ * `tandem bench outofcore` measures GEMMs on operands in host memory, with a budget of device
+ * memory given as a multiple of their bytes. The same GEMM with operands on the device is the
+ * baseline.
  */
 #include <math.h>
 #include <stdio.h>
@@ -29,7 +30,10 @@ typedef struct outofcore_run {
     gemm_oracle oracle;
 } outofcore_run;
 
-/* D is checked like that of any GEMM. The plan's own report is kept. */
+/*
+ * The data for checking an output. D is checked like that of any GEMM, and the plan's description
+ * and measured times are stored in `found`.
+ */
 typedef struct outofcore_check {
     const gemm_oracle *oracle;
     outofcore_output *found;

@@ -1,6 +1,6 @@
 /*
- * `tandem bench pool`: the cost of an allocation and a free against the number of live blocks, and
- * the memory that the pool reserves for traces of programs.
+ * `tandem bench pool` measures the cost of an allocation and a free against the number of live
+ * blocks. It also measures the memory that the pool reserves for traces of programs.
  */
 #include <math.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@
 #include "bench/harness/bench_peers.h"
 #include "bench/harness/bench_settings.h"
 
-/* In the order of their rows. */
+/* The contenders, in the order of their rows. */
 static const struct {
     const char *name;
     pool_way way;
@@ -39,7 +39,7 @@ typedef struct pool_run {
     bench_contender contenders[POOL_CONTENDERS];
 } pool_run;
 
-/* The data for checking a worker's output, and the pool's figures from it. */
+/* The data for checking a worker's output; `found` receives the pool's figures from it. */
 typedef struct pool_check {
     pool_case item;
     pool_output *found;

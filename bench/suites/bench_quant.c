@@ -1,6 +1,6 @@
 /*
- * `tandem bench quant` and `tandem bench elementwise`: operations limited by memory traffic,
- * compared with a plain stream of as many bytes.
+ * `tandem bench quant` and `tandem bench elementwise` measure operations that memory traffic
+ * limits. The baseline is a plain stream of as many bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -23,7 +23,7 @@ typedef struct trace_event {
 typedef struct trace_block {
     uint64_t bytes; /* as requested */
     uint32_t tag;   /* index of the tag plus 1; 0: none */
-    int live;       /* while the trace is built; afterwards 1: never freed */
+    int live;       /* 1: not freed so far, or never freed once the trace is complete */
     uint8_t seen;   /* bit mask of streams that use it, for the generator */
 } trace_block;
 
@@ -64,8 +64,8 @@ typedef struct trace_figures {
     size_t live_peak;        /* in blocks */
     uint64_t requested_peak; /* in bytes */
     /*
-     * The least that any allocator needs: the largest sum of live sizes, each rounded up to
-     * TRACE_UNIT (0 to one unit).
+     * The least that any allocator needs: the largest sum of live sizes, each rounded up to a
+     * multiple of TRACE_UNIT. A size of 0 counts as one unit.
      */
     uint64_t lower_bound;
     double seconds; /* from the first event to the last */
@@ -75,8 +75,8 @@ trace_figures trace_summarize(const trace_data *trace);
 
 /*
  * Reads a trace from the bytes of a file (format: api/device/memory/memory_trace_text.h). Returns
- * 0, or -1 with the line and the error. With `unfinished`, a file without an end is read up to its
- * last whole line.
+ * 0, or -1 with the line and the error. With `unfinished`, a file without an end line is read up to
+ * its last whole line.
  */
 int trace_parse(const void *bytes, size_t size, int unfinished, trace_data *trace,
                 file_error *error);

@@ -8,12 +8,18 @@
 #include "bench/trace/trace_data.h"
 #include "formats/file_mapping.h"
 
-/* No device has larger values. No sum of these overflows, nor does ten times a number. */
+/*
+ * Larger values are refused; no device has them. No sum of accepted values overflows, nor does ten
+ * times a number.
+ */
 static const uint64_t largest_block = UINT64_C(1) << 48;
 static const uint64_t largest_sum = UINT64_C(1) << 62;
 static const uint64_t largest_number = UINT64_C(1) << 60;
 
-/* The numbers of the file in their order of appearance, and a hash table of their indices. */
+/*
+ * The identifiers of a file (of blocks or streams) in their order of appearance, and a hash table
+ * of their indices.
+ */
 typedef struct id_table {
     uint64_t *ids;
     uint32_t *slots; /* index in `ids` plus 1; 0: free */
@@ -26,7 +32,7 @@ typedef struct trace_reader {
     size_t number;           /* of the current line, from 1 */
     uint64_t checksum;       /* of the lines before it */
     uint64_t live_bytes;
-    id_table lives;   /* of the trace's blocks, in order */
+    id_table lives;   /* allocation generations of the trace's blocks, in order */
     id_table streams; /* the trace's stream i + 1 is at index i */
     int ended;
     trace_data *trace;
@@ -85,7 +91,7 @@ static uint32_t *id_slot(const id_table *table, uint64_t id) {
     return &table->slots[slot];
 }
 
-/* Returns the index of the number plus 1, or 0 if it has not appeared. */
+/* Returns the index of the identifier plus 1, or 0 if it has not appeared. */
 static uint32_t find_id(const id_table *table, uint64_t id) {
     return table->count == 0 ? 0 : *id_slot(table, id);
 }
@@ -108,7 +114,7 @@ static int grow_ids(id_table *table) {
     return 0;
 }
 
-/* Adds a number that has not appeared. Returns 0, or -1 and the reason. */
+/* Adds an identifier that has not appeared. Returns 0, or -1 and the reason. */
 static int add_id(const trace_reader *reader, id_table *table, uint64_t id) {
     if (table->count >= table->slot_count / 2 && grow_ids(table) != 0)
         return out_of_memory(reader);
@@ -117,7 +123,10 @@ static int add_id(const trace_reader *reader, id_table *table, uint64_t id) {
     return 0;
 }
 
-/* Finds the trace's number of a stream of the file. 0 stays 0. */
+/*
+ * Converts a stream's identifier in the file to its number in the trace. A new stream is added. 0
+ * stays 0.
+ */
 static int number_stream(trace_reader *reader, uint64_t id, uint32_t *stream) {
     *stream = 0;
     if (id == 0)

@@ -1,7 +1,7 @@
 /*
- * A transformer as a framework runs it, op by op: decoder layers with grouped-query attention and a
- * gated feed-forward part. Every op allocates its result, and scratch memory if its kernels need
- * some. An operand is freed after its last reader is enqueued.
+ * Generates the trace of a transformer that a framework runs op by op. Its decoder layers have
+ * grouped-query attention and a gated feed-forward part. Every op allocates its result, and scratch
+ * memory if its kernels need some. An operand is freed after its last reader is enqueued.
  */
 #include "bench/trace/trace_data.h"
 
@@ -38,7 +38,7 @@ typedef enum tensor {
     TENSORS
 } tensor;
 
-/* The columns of a tensor, whose rows are tokens, or the rows of a weight. */
+/* The number of columns of a tensor, or of rows of a weight. The rows of a tensor are tokens. */
 typedef enum width {
     NONE, /* no weight */
     ONE,  /* one scale per column */
@@ -95,7 +95,7 @@ typedef struct transformer {
     const trace_settings *settings;
     trace_data *trace;
     uint32_t tag;                  /* of the next allocations */
-    uint32_t table, head;          /* the embedding and the last matrix */
+    uint32_t table, head;          /* the embedding, and the matrix that computes the scores */
     uint32_t weights[MAX_WEIGHTS]; /* of layer l and op i: [l * OPS + i] */
     cache caches[TRACE_MAX_LAYERS];
 } transformer;
@@ -131,7 +131,7 @@ static void release(transformer *model, uint32_t block) {
         trace_free(model->trace, block);
 }
 
-/* The stream reads or writes the block. Its first use of the block is recorded as an event. */
+/* Lets the stream use the block. Only its first use of the block is recorded as an event. */
 static void use(transformer *model, uint32_t block, uint32_t stream) {
     if (block == NO_BLOCK || model->trace->short_of_memory)
         return;
@@ -173,7 +173,10 @@ static void make_weights(transformer *model) {
 
 /* ---- ops ------------------------------------------------------------------------------------- */
 
-/* Long sums with few rows are split, which needs scratch memory for two partial results. */
+/*
+ * Runs one op. A GEMM with few rows splits its long sums, which needs scratch memory for two
+ * partial results.
+ */
 static uint32_t run_op(transformer *model, int64_t layer, int index, uint64_t rows,
                        const uint32_t *tensors) {
     const layer_op *const op = &ops[index];
@@ -241,7 +244,10 @@ static uint32_t embed(transformer *model, uint64_t rows) {
     return output;
 }
 
-/* Copies the scores of the next token, for the last position of every sequence, to the host. */
+/*
+ * Computes the scores of the next token for the last position of every sequence, and copies them to
+ * the host.
+ */
 static void predict(transformer *model, uint32_t state) {
     const trace_settings *const s = model->settings;
     const uint32_t scores = allocate_tensor(model, (uint64_t)(s->batch * s->vocabulary));

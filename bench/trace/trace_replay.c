@@ -63,7 +63,7 @@ typedef struct replay {
     tdm_pool *pool;
     virtual_stream *streams; /* stream s is at [s] */
     uint64_t now_ns;
-    uint64_t lost_ns; /* by waiting: how far the replay is behind the trace's clock */
+    uint64_t lost_ns; /* time waited: delay of the replay behind the trace's clock */
     uint64_t waits;
     tdm_block **blocks;  /* NULL: refused, or not live */
     uint32_t *first_use; /* per block: index in `uses` plus 1 */

@@ -1,12 +1,12 @@
 /*
- * Replays a trace on a pool of the library, with memory and streams that are only counted. The same
- * trace and settings give the same decisions on every machine.
+ * Replays a trace on a pool of the library, with simulated memory and streams. The same trace and
+ * settings give the same decisions on every machine.
  *
  * A virtual clock follows the trace's clock. A use is a command that takes command_ns. It starts
- * when the previous command on its stream is done, and those for which the pool makes it wait. A
- * block's last use on a stream is assumed to be the stream's last command before the block was
- * freed. If the pool waits for a command, the clock and the rest of the trace advance to the end of
- * that command.
+ * when the previous command of its stream and its pending dependencies are done. A block's last use
+ * on a stream is assumed to be the stream's last command before the block was freed. If the pool
+ * waits for a command, the clock advances to the end of that command. The rest of the trace is
+ * delayed by as much.
  */
 #ifndef TANDEM_BENCH_TRACE_TRACE_REPLAY_H
 #define TANDEM_BENCH_TRACE_TRACE_REPLAY_H
@@ -17,8 +17,8 @@
 #include "bench/trace/trace_data.h"
 
 /*
- * The upstream of a pool without a device. Native allocations are numbers, and every command has
- * passed.
+ * An upstream for a pool without a device. Each native allocation is only a number, and every
+ * command counts as completed.
  */
 typedef struct counted_memory {
     atomic_ullong allocations; /* so far */

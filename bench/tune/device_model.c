@@ -9,9 +9,9 @@
 #include "bench/record/device_database.h"
 
 /*
- * Data that the datasheets lack: compute capability, multiprocessors, the clock that a driver
- * reports (the highest one), and whether it is a GeForce. From NVIDIA's pages of these boards as
- * compiled on 2026-11-22, not re-checked.
+ * Data that the datasheets lack: compute capability, multiprocessors, the highest clock (which a
+ * driver reports), and whether the board is a GeForce. They are from NVIDIA's pages of these boards
+ * as of 2026-11-22, and were not re-checked.
  */
 typedef struct model_row {
     const char *sheet;
@@ -49,7 +49,7 @@ static const char names[] = MODEL_LIST(MODEL_NAME);
 
 const char *const device_model_names = names + 2;
 
-/* Shared memory per block (CUDA C++ Programming Guide, technical specifications). */
+/* Returns the shared memory per block (CUDA C++ Programming Guide, technical specifications). */
 static uint64_t local_bytes_of(uint32_t architecture) {
     switch (architecture) {
     case 75:

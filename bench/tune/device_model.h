@@ -17,8 +17,8 @@ extern const char *const device_model_names;
 
 /*
  * Makes a device by a name of the datasheets of devices.def ("H200", "rtx-4090"). Returns NULL if
- * there is no such description or memory is short. The library's own tuning data apply to it, as do
- * those of the user's file (TANDEM_TUNING_FILE).
+ * the device is not among device_model_names or memory is short. The library's own tuning data
+ * apply to it, as do those of the user's file (TANDEM_TUNING_FILE).
  */
 device_model *device_model_create(const char *name);
 void device_model_destroy(device_model *device);

@@ -52,7 +52,7 @@ static int load(tune_file *file) {
     return file->text == NULL ? complain(file, "cannot read", "out of memory") : 0;
 }
 
-/* Copies the next line without its newline. Returns 0 at the end. Too long lines were refused. */
+/* Copies the next line without its newline. Returns 0 at the end. `load` refused longer lines. */
 static int next_line(const char **text, char line[TDM_TUNING_LINE]) {
     if (**text == '\0')
         return 0;
@@ -64,7 +64,8 @@ static int next_line(const char **text, char line[TDM_TUNING_LINE]) {
 
 /*
  * Returns 1 if the line is a row for the same device, operation, types and shape. Its choice may
- * come from another version of the library.
+ * come from another version of the library. With `only_measured`, this version must accept the row,
+ * and the row must have a time.
  */
 static int repeats(const char *line, const tdm_tuning_row *row, int only_measured) {
     char copy[TDM_TUNING_LINE];
@@ -109,7 +110,7 @@ static void make_folder(tune_file *file) {
 
 tune_file *tune_file_open(const char *command, const char *path) {
     tune_file *const file = calloc(1, sizeof *file);
-    /* A link stays a link: the file that it points to is written. */
+    /* If the path is a link, it stays one, and the file that it points to is written. */
     char *const real = realpath(path, NULL);
     const char *const name = real == NULL ? path : real;
     const bool fits = file != NULL && name[0] != '\0' && strlen(name) < sizeof file->path;

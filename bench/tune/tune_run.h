@@ -1,4 +1,4 @@
-/* `tandem tune`: the problems, the search space of one problem, the tuning file, and the run. */
+/* The parts of `tandem tune`: problems, search space of a problem, tuning file, and the run. */
 #ifndef TANDEM_BENCH_TUNE_TUNE_RUN_H
 #define TANDEM_BENCH_TUNE_TUNE_RUN_H
 
@@ -22,13 +22,14 @@ typedef struct tune_cases {
 /* The default shapes: squares, tails, transformer layers, few rows, a batch. */
 extern const char tune_default_shapes[];
 
-/* For the option table: the type combinations that tuning data distinguishes, separated by '|'. */
+/* Lists the types that tuning data distinguishes for the option table, separated by '|'. */
 extern const char tune_dtype_choices[];
 
 /*
  * Adds the shapes of the sets "squares,bert" or "all", or, if `sets` is NULL, of
  * "MxNxK,BATCH*MxNxK,...". They are added in every dtype of "f32,..." and every layout of "nn,...".
- * If `layouts` is NULL, it is the set's own, or nn. Returns 0, or the exit code after a refusal.
+ * If `layouts` is NULL, the layouts are the set's own, or nn for a list of shapes. Returns 0, or
+ * the exit code after a refusal.
  */
 int tune_cases_add(const char *command, const char *sets, const char *shapes, const char *dtypes,
                    const char *layouts, tune_cases *cases);
@@ -56,7 +57,7 @@ typedef struct tune_space {
 
 /*
  * Fills in the variants in the table's order, the reference last. For quantized weights, variants
- * that multiply them directly come first. Those for their unpacked values follow.
+ * that multiply them directly come first. Variants for the unpacked weights follow.
  */
 void tune_space_fill(tune_space *space, const tdm_device_info *device, const gemm_case *item);
 
@@ -150,8 +151,8 @@ typedef struct tune_bench {
 
 /*
  * Measures a choice; NULL is the library's own. *seconds is the median time of one run. A choice
- * that takes longer than `limit` in its first runs is not sampled further. If there is no time,
- * bench->reason has the reason.
+ * that takes longer than `limit` in its first runs is not sampled further. If the choice could not
+ * be measured, bench->reason has the reason.
  */
 tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, double limit,
                                 double *seconds);

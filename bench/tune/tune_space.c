@@ -12,7 +12,10 @@ static const int64_t small_m_side = 64;
 /* The fewest steps of K per part that are tried. */
 static const int64_t split_depth = 1024;
 
-/* The operands for the variants of an operation: A and B of the case, or their converted forms. */
+/*
+ * The operation and the operand types whose variants are searched: those of the case, or those
+ * after conversion of its operands.
+ */
 typedef struct tune_operands {
     tdm_op op;
     tdm_dtype a, b;
@@ -56,13 +59,16 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* The GEMV family divides the longer side. */
+/* Returns the size of the side that work-groups divide. The GEMV family divides the longer side. */
 static int64_t columns_of(const tdm_variant *row, const gemm_case *item) {
     return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M && item->m > item->n ? item->m
                                                                                        : item->n;
 }
 
-/* There are never more parts than tiles to divide. */
+/*
+ * Returns the greatest value to try for a parameter. There are never more parts than tiles to
+ * divide.
+ */
 static int64_t greatest_value(const tdm_variant *row, tdm_tune_parameter parameter,
                               const gemm_case *item) {
     const int64_t bound = tdm_tune_parameter_greatest(parameter);
@@ -90,8 +96,9 @@ static void add_row(tune_space *space, const tdm_variant *variant, const gemm_ca
 }
 
 /*
- * Some variants win only for little work or a short side, and take seconds otherwise. For quantized
- * weights the plain kernel is not tried, because the unpacked values have one of their own.
+ * Returns 1 for variants that are fast only for little work or a short side, and take seconds
+ * otherwise. The plain kernel for quantized weights is never tried, because the unpacked weights
+ * have a plain kernel of their own.
  */
 static int is_hopeless(const tune_space *space, const tdm_variant *row, const gemm_case *item) {
     const double work =

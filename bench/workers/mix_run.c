@@ -9,8 +9,8 @@
 enum {
     TRAVERSAL_RUNS = 1,
     WORD = 4,
-    RUN_BYTES = 256 << 10, /* contiguous run of a group */
-    UNIT_GROUPS = 32,      /* per compute unit, for the other iteration order */
+    RUN_BYTES = 256 << 10, /* contiguous bytes of a group */
+    UNIT_GROUPS = 32,      /* per compute unit, if the groups' steps interleave */
     MAX_LOOPS = 60000      /* llvmpipe silently ends loops after 65,535 passes in all */
 };
 

@@ -17,8 +17,9 @@ static const tdm_op ops[] = {
 };
 
 /*
- * Work-groups of PROBE_FMA. CPU cores get many short work-items, because a driver may distribute
- * the first ones unevenly. Other devices get enough to hide the latency of multiply-adds.
+ * The numbers of work-groups of PROBE_FMA per compute unit. CPU cores get many short work-groups,
+ * because a driver may distribute the first ones unevenly. Other devices get enough to hide the
+ * latency of multiply-adds.
  */
 enum {
     CORE_FMA_GROUPS = 256,
@@ -99,7 +100,10 @@ static bool in_tiles(const probe_run *run) {
     return run->width == PROBE_TILE_WORDS;
 }
 
-/* Returns the bytes of the chains' starts, followed by the quads of a tile. */
+/*
+ * Returns the bytes of the chains' start words. For tile registers, the words of the tile B follow
+ * them.
+ */
 static size_t input_bytes(const probe_run *run) {
     return 4 * (size_t)run->width * (size_t)(run->chains + in_tiles(run));
 }

@@ -1,4 +1,7 @@
-/* A probe on a device: its kernel, buffers and grid. Its worker and the tests use it. */
+/*
+ * Runs a probe on a device, with its kernel, buffers and grid. The probe's worker and the tests use
+ * it.
+ */
 #ifndef TANDEM_BENCH_WORKERS_PROBE_RUN_H
 #define TANDEM_BENCH_WORKERS_PROBE_RUN_H
 
@@ -16,8 +19,8 @@ typedef struct probe_run {
 } probe_run;
 
 /*
- * Chooses the kernel (or the variant `forced`) and the grid, and fills the input. Blocking. The
- * caller releases the run, on failure too.
+ * Chooses the kernel (or the variant `forced`) and the grid, and fills the input. The call blocks.
+ * The caller releases the run, on failure too.
  */
 tdm_status probe_run_create(tdm_device *device, tdm_stream *stream, const probe_case *item,
                             const char *forced, probe_run *run);
@@ -29,7 +32,7 @@ tdm_status probe_run_enqueue(const probe_run *run, const probe_case *item, tdm_s
 /* Returns the additions and multiplications of a call; 0 for a launch. */
 int64_t probe_run_work(const probe_run *run, const probe_case *item);
 
-/* Store the output in the form that probe_case_check expects. Blocking. */
+/* probe_run_output stores the output in the form that probe_case_check expects. The call blocks. */
 size_t probe_run_output_bytes(const probe_run *run);
 tdm_status probe_run_output(const probe_run *run, tdm_stream *stream, void *bytes);
 

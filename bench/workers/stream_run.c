@@ -8,13 +8,13 @@
 enum {
     TRAVERSAL_RUNS = 1,
     WORD = 4,
-    CHASE_PASS = 16,  /* steps, of probe_chase.cl */
+    CHASE_PASS = 16,  /* steps in one pass of the loop of probe_chase.cl */
     CHASE_STATE = 2,  /* words: the index where the last call ended, and the calls so far */
     SWEEP_GROUPS = 2, /* per compute unit, unless it is a CPU core */
     UNIT_GROUPS = 8,
-    RUN_BYTES = 256 << 10, /* contiguous run of a group; gather takes its share */
+    RUN_BYTES = 256 << 10, /* contiguous bytes of a group; gather divides by MEMORY_GATHER_SHARE */
     PREFETCH_PLACES = 512, /* gather: prefetch distance, in bytes of its indices */
-    PLACES_AHEAD = 4096,   /* largest such distance in bytes; the indices there are read */
+    PLACES_AHEAD = 4096,   /* largest such distance in bytes; the kernel reads the indices there */
     MAX_PASSES = 60000     /* llvmpipe silently ends loops after 65,535 passes */
 };
 
@@ -184,7 +184,7 @@ typedef enum content {
 
 /*
  * Fills an array. A chase's output starts at index 0 with no calls. Other outputs start as NaN, so
- * that words that are not written show.
+ * that words that are not written become visible.
  */
 static int fill(const memory_case *item, content what, size_t count, void *data) {
     if (what == CIRCLE)

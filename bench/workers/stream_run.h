@@ -1,6 +1,6 @@
 /*
- * A kernel of the memory suite on a device: its variant, arrays and grid. The suite's worker and
- * the tests use it.
+ * Runs a kernel of the memory suite on a device, with its variant, arrays and grid. The suite's
+ * worker and the tests use it.
  */
 #ifndef TANDEM_BENCH_WORKERS_STREAM_RUN_H
 #define TANDEM_BENCH_WORKERS_STREAM_RUN_H
@@ -43,8 +43,8 @@ typedef struct stream_run {
 } stream_run;
 
 /*
- * Chooses the kernel and the grid, and fills the arrays. `forced` is the form; NULL: chosen by the
- * kind of device. Blocking. The caller releases the run, on failure too.
+ * Chooses the kernel and the grid, and fills the arrays. `forced` is the form; if it is NULL, the
+ * form depends on the variant. The call blocks. The caller releases the run, on failure too.
  */
 tdm_status stream_run_create(tdm_device *device, tdm_stream *stream, const memory_case *item,
                              const stream_form *forced, stream_run *run);
@@ -56,7 +56,9 @@ tdm_status stream_run_enqueue(const stream_run *run, const memory_case *item, td
 /* Returns the bytes that a call moves. */
 int64_t stream_run_work(const stream_run *run, const memory_case *item);
 
-/* Store the output in the form that memory_case_check expects. Blocking. */
+/*
+ * stream_run_output stores the output in the form that memory_case_check expects. The call blocks.
+ */
 size_t stream_run_output_bytes(const stream_run *run, const memory_case *item);
 tdm_status stream_run_output(const stream_run *run, const memory_case *item, tdm_stream *stream,
                              void *bytes);

@@ -30,8 +30,8 @@ static const struct {
 };
 
 /*
- * Opens the file in the folders that match the pattern. The last folder, which is the newest
- * toolkit's, comes first.
+ * Opens the file in one of the folders that match the pattern. The last match is tried first,
+ * because it is the newest toolkit's.
  */
 static void *open_in(const char *below, const char *folders, const char *file) {
     char pattern[MAX_PATH];

@@ -1,4 +1,4 @@
-/* `tandem _worker SUITE`: selects the worker by its suite. */
+/* `tandem _worker SUITE` selects the worker by its suite. */
 #include <string.h>
 
 #include "bench/workers/worker_tandem.h"

@@ -1,6 +1,6 @@
 /*
- * The peer of the memory suite's copies: memcpy within host memory, divided among as many threads
- * as the device has compute units.
+ * The peer of the memory suite's copies: memcpy within host memory, divided among the threads of
+ * the case.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* The hidden commands `tandem _worker <suite>`: the program runs as its own worker. */
+/* The program serves as its own worker with the hidden commands `tandem _worker <suite>`. */
 #ifndef TANDEM_BENCH_WORKERS_WORKER_TANDEM_H
 #define TANDEM_BENCH_WORKERS_WORKER_TANDEM_H
 
@@ -55,7 +55,8 @@ tdm_status worker_tensor_quantize(tdm_quantization *parameters, tdm_tensor *scal
 
 extern const tandem_worker worker_gemm, worker_memory, worker_quant, worker_elementwise,
     worker_probe, worker_pool, worker_outofcore, worker_memcpy;
-extern const tandem_worker worker_bare_cuda; /* for the launch suite: launches without Tandem */
+extern const tandem_worker
+    worker_bare_cuda; /* for the launch suite: enqueues kernels with the bare driver */
 
 /* Runs `tandem _worker SUITE`. */
 int worker_command(int argc, char **argv);

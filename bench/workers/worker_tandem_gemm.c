@@ -1,6 +1,6 @@
 /*
  * Tandem's own worker for the gemm suite, and for in-core GEMMs of other suites. It creates a plan
- * and its operands on the device; the plan's runs are timed.
+ * and its operands on the device. A call runs the plan, or calls tdm_gemm for GEMM_BY_CALL.
  */
 #include <stdio.h>
 #include <stdlib.h>

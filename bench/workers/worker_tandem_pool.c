@@ -35,7 +35,7 @@ struct pool_state {
     pool_case item;
     counted_memory memory;
     tdm_pool *pool;
-    tdm_pool_statistics *statistics; /* like those of a device's pool */
+    tdm_pool_statistics *statistics; /* opened as for a device's pool */
     pool_lane *lanes;
     team *threads; /* one for each lane */
     trace_data trace;
@@ -108,7 +108,7 @@ static void run_random(pool_lane *lane, int64_t row) {
     }
 }
 
-/* Replaces a block that another lane allocated by a new one, and frees it. */
+/* Replaces the oldest block, which another lane allocated, by a new one, and frees it. */
 static void run_handover(pool_lane *lane, int64_t row) {
     const int64_t all = lane->state->item.live;
     for (int64_t i = 0; i < row; i++) {
