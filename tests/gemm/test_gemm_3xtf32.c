@@ -1,7 +1,8 @@
 /*
- * f32 on tensor cores as three tf32 products: the error bound on hard data, which a single tf32
- * product exceeds, and non-finite numbers. No such variant may run unless the description permits
- * it. test_gemm_tensor and test_gemm_variants cover layouts, tails, batches and epilogues.
+ * f32 variants on tensor cores compute three tf32 products. Their results keep the error bound on
+ * hard data, which a single tf32 product exceeds, and non-finite numbers are right. No such variant
+ * may run unless the description permits it. test_gemm_tensor and test_gemm_variants cover layouts,
+ * tails, batches and epilogues.
  */
 // ctest: device cuda timeout=60
 #include <float.h>
@@ -20,7 +21,7 @@
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
-/* A number below 2^-113 loses further bits of its small part, those below 2^-136. */
+/* A number below 2^-113 also loses the bits of its small part that lie below 2^-136. */
 #define TINY_LOSS 0x1p-136
 
 /* ---- a product ---- */
@@ -84,8 +85,8 @@ static double tf32_of(double x) {
 }
 
 /*
- * One element of D in double precision, the sums that form its bound, and the result of a single
- * tf32 product.
+ * This is one element of D in double precision, with the sums that form its bound and the result of
+ * a single tf32 product.
  */
 typedef struct element {
     double value, size, operands, tf32;
@@ -116,7 +117,7 @@ static double sign_of(test_random *random) {
     return test_random_bits(random) & 1 ? -1 : 1;
 }
 
-/* The small parts are as large as possible and of one sign. */
+/* The remainder that one tf32 number cannot hold is as large as possible and has one sign. */
 static double far_from_tf32(test_random *random, op_gemm_operand operand, int64_t row,
                             int64_t column) {
     (void)operand, (void)row, (void)column;
@@ -130,8 +131,8 @@ static double of_any_size(test_random *random, op_gemm_operand operand, int64_t 
            ldexp(test_random_uniform(random, 1, 2), (int)test_random_int(random, -60, 60));
 }
 /*
- * Products of neighbouring steps are v·w and -w·v, with each factor scaled by one of its row or
- * column. They cancel except for rounding.
+ * Products of two neighbouring steps of K are v·w and -v·w. Each factor is also scaled by a number
+ * of its row or column. The products cancel except for rounding.
  */
 static double cancelling(test_random *random, op_gemm_operand operand, int64_t row,
                          int64_t column) {
@@ -144,7 +145,10 @@ static double cancelling(test_random *random, op_gemm_operand operand, int64_t r
     return (operand == OP_GEMM_A && step % 2 ? -1 : 1) * test_random_uniform(&of_step, 0.5, 1) *
            test_random_uniform(&of_line, 0.5, 1);
 }
-/* A lies below what splits without loss, denormal numbers included; B scales the products back. */
+/*
+ * Elements of A are so small that splitting them may lose bits; some are denormal. B scales the
+ * products back.
+ */
 static double tiny(test_random *random, op_gemm_operand operand, int64_t row, int64_t column) {
     (void)row, (void)column;
     const int exponent = (int)(operand == OP_GEMM_A ? test_random_int(random, -135, -108)
@@ -206,7 +210,7 @@ enum {
     SPECIAL_ROWS = 66 /* in another tile for some variants, at the end of the tile for others */
 };
 
-/* These values stand at one step of K, in the first rows of A and the first columns of B. */
+/* These values are at one step of K, in the first rows of A and the first columns of B. */
 static const double specials[] = {INFINITY, -INFINITY, NAN, 0, -1, FLT_MAX, -0x1.ffep127, 0x1p-20};
 
 static double with_specials(test_random *random, op_gemm_operand operand, int64_t row,
@@ -220,7 +224,7 @@ static double with_specials(test_random *random, op_gemm_operand operand, int64_
     return (double)test_random_int(random, 1, 4) / 16;
 }
 
-/* The infinity lies outside the first warp of a group. */
+/* Only a later warp of the work-group reads the infinity, not the first one. */
 static double late_infinity(test_random *random, op_gemm_operand operand, int64_t row,
                             int64_t column) {
     if (operand == OP_GEMM_A && row == 40 && column == SPECIAL_STEP)
@@ -375,8 +379,8 @@ DEVICE_TEST(tuning_data_is_kept_apart) {
     tuned_device_close(&own);
 
     /*
-     * A tuning line for all plans cannot select such a variant. It does not keep a plan that
-     * permits the variant from the model either.
+     * A tuning line for all plans cannot select such a variant. For a plan that permits the
+     * variant, the model can still choose it.
      */
     own = tuned_device_open(device, TUNING_HEADER
                             "any gemm f32 f32 any *x*x* gemm_f32_3xtf32_64x64__tensor "

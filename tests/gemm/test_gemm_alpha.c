@@ -20,8 +20,8 @@ typedef struct alpha_case {
 } alpha_case;
 
 /*
- * A K of 8192 is split on devices for which D has too few tiles. Integer operands carry
- * quantization parameters.
+ * A K of 8192 is split on devices for which D has too few tiles. Integer operands have quantization
+ * parameters.
  */
 static const alpha_case cases[] = {{TDM_F32, TDM_F32, TDM_F32, 0, 37, 41, 19, 0, 0, 0, 0},
                                    {TDM_F16, TDM_F16, TDM_F16, 0, 32, 48, 64, 0, 0, 0, 0},
@@ -71,7 +71,7 @@ typedef struct operands {
     test_array c, bias, residual, d;
 } operands;
 
-/* A, B and their scales are NaN where their types are floats. */
+/* Fills A, B and their scales with NaN where their types are floats. */
 static void lay(operands *o, const test_device *device, const tdm_gemm_desc *desc) {
     const double nan = NAN;
     gemm_int_operand_create(&o->a, device, &desc->a, &desc->a_quant);

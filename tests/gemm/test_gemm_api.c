@@ -1,4 +1,4 @@
-/* The GEMM calls: the choice of a kernel, empty outputs, recording, the one-shot call. */
+/* Tests the GEMM calls: the choice of a kernel, empty outputs, recording, the one-shot call. */
 // ctest: device
 #include <math.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ DEVICE_TEST(the_log_and_the_plan_say_why_candidates_were_refused) {
     static heard h;
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_plan *plan;
-    // Too large for the variants for a small M or N, which come first in the list.
+    // These sizes are too large for the variants for a small M or N, which come first in the list.
     const int64_t shape[] = {70, 70};
     h.text[0] = '\0';
     TEST_OK(tdm_layout_contiguous(TDM_F16, 2, shape, &desc.a)); // no tiled variant takes f16·f32

@@ -1,6 +1,6 @@
 /*
- * Column-major D, as in BLAS: when the library computes the transposed product instead, and that
- * the results are those of the requested product.
+ * D may be column-major, as in BLAS. The tests check when the library computes the transposed
+ * product instead, and that the results are those of the requested product.
  */
 // ctest: device cost=3
 #include <stdio.h>
@@ -13,7 +13,10 @@
 
 /* ---- the choice ------------------------------------------------------------------------------ */
 
-/* Omitted fields mean row-major and absent. In `order`, 'c' marks a column-major operand. */
+/*
+ * Omitted fields mean a row-major layout or an absent operand. In `order`, 'c' marks a column-major
+ * operand. `turns` is 1 if the library computes the transposed product.
+ */
 typedef struct choice_row {
     int64_t m, n, k;
     const char *order; /* of A, B and D */
@@ -30,24 +33,24 @@ static const choice_row choices[] = {
     {.m = 50, .n = 40, .k = 60, .order = "rcc", .turns = 1},
     {.m = 40, .n = 50, .k = 60, .order = "crc", .turns = 1},
     {.m = 40, .n = 50, .k = 60, .order = "rrc", .turns = 1},
-    /* both operands would be transposed: only if K is less than twice the shorter side */
+    /* If both operands would be transposed, K must be less than twice the shorter side. */
     {.m = 40, .n = 50, .k = 79, .order = "rrc", .turns = 1},
     {.m = 40, .n = 50, .k = 80, .order = "rrc", .turns = 0},
     {.m = 50, .n = 40, .k = 80, .order = "rrc", .turns = 0},
     {.m = 40, .n = 50, .k = 300, .order = "ccc", .turns = 1},
     {.m = 40, .n = 50, .k = 300, .order = "rcc", .turns = 1},
-    /* few rows or columns: skinny variants swap the operands themselves */
+    /* With few rows or columns, skinny variants swap the operands themselves. */
     {.m = 1, .n = 50, .k = 60, .order = "ccc", .turns = 0},
     {.m = 16, .n = 50, .k = 60, .order = "ccc", .turns = 0},
     {.m = 50, .n = 16, .k = 60, .order = "ccc", .turns = 0},
     {.m = 50, .n = 1, .k = 60, .order = "ccc", .turns = 0},
-    /* operands that the epilogue reads */
+    /* The epilogue reads further operands here. */
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .c = 'c'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .c = 'r'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .residual = 'c'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .residual = 'r'},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 1, .c = 'c', .residual = 'c'},
-    /* computed as given */
+    /* These are computed as given. */
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .packed_b = 1},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .b = TDM_F16},
     {.m = 40, .n = 50, .k = 60, .order = "ccc", .turns = 0, .allow_3xtf32 = 1},
@@ -126,7 +129,7 @@ static void force_small_m_rows(const test_device *device, const choice_row *shap
 
 /*
  * The second shape has 1100 rows when transposed. They would need too many passes over K on devices
- * with short loops.
+ * with a limited loop trip count.
  */
 DEVICE_TEST(small_m_rows_that_are_forced_turn_nothing) {
     force_small_m_rows(device, &(choice_row){.m = 40, .n = 50, .k = 60, .order = "ccc"});

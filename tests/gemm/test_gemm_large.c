@@ -1,7 +1,7 @@
 /*
- * GEMM with shapes that are long in one direction or large overall: K far beyond any block, batches
- * beyond one launch. Freivalds' method checks large matrices. The library chooses the variant, or
- * each is run by name.
+ * The shapes are long in one direction or large overall: K far beyond any block, batches beyond one
+ * launch. Freivalds' method checks large matrices. The library chooses the variant, or each one is
+ * run by name.
  */
 // ctest: device rusticl_in_ci timeout=300 kernels=gemm cost=70
 #include "api/gemm/gemm_internal.h"
@@ -46,7 +46,7 @@ static gemm_trial trial_of(const large_row *row, const char *variant, uint64_t s
     return trial;
 }
 
-/* Runs one shape with one variant; NULL: the library chooses. */
+/* Runs one shape with one variant. If `variant` is NULL, the library chooses. */
 static void run(const test_device *device, const large_row *row, const char *variant,
                 uint64_t seed) {
     const gemm_trial trial = trial_of(row, variant, seed);
@@ -69,7 +69,7 @@ TEST(long_and_large_shapes) {
             run(test_device_at(d), &list[i], NULL, 100 + (uint64_t)i);
 }
 
-/* No kernel may lose a pass over a K of thousands. */
+/* A K of thousands needs many passes, and no variant may leave one out. */
 TEST(long_k_in_every_variant) {
     const tdm_dtype types[] = {TDM_F32, TDM_F16, TDM_BF16};
     for (int d = 0; d < test_device_count(); d++)

@@ -1,7 +1,7 @@
 /*
- * Packed weights in the K-major layout that tensor cores copy, and integer GEMM with K in parts.
- * Every variant gives the bits of the exact sums: in one part or several, packed or not, with every
- * zero point and epilogue.
+ * Tests packed weights in the K-major layout that tensor cores copy, and integer GEMM with a split
+ * K. Every variant gives the bits of the exact sums: in one part or several, packed or not, with
+ * every zero point and epilogue.
  */
 // ctest: device timeout=300 kernels=gemm_int cost=10
 #include <stdio.h>
@@ -29,8 +29,8 @@ typedef struct part_case {
 } part_case;
 
 /*
- * K has a remainder or none, more parts than steps, or parts of one step. The cases cover every
- * epilogue, and batches with a B each and with a shared B.
+ * K has a remainder or none, fewer steps than parts, or parts of one step. The cases cover every
+ * epilogue. Batch entries have a B each or share one.
  */
 static const part_case part_cases[] = {
     {3, "5x7x67 s8>s32 A:each+zero B:each+zero"},
@@ -45,7 +45,7 @@ static const part_case part_cases[] = {
 };
 #define PART_CASES ((int)(sizeof part_cases / sizeof *part_cases))
 
-/* Adapts a case to tensor maps: K is a multiple of 16, and an unpacked B lies along K. */
+/* Adapts a case to tensor maps: K is a multiple of 16, and an unpacked B is contiguous along K. */
 static void suit(gemm_int_trial *trial, const tdm_variant *row) {
     if (family_of(row) != TDM_GEMM_WGMMA)
         return;
@@ -97,7 +97,7 @@ static int64_t parts_of(const test_device *device, const tdm_gemm_desc *desc) {
     return parts;
 }
 
-/* Eight rows fill only one row of tiles, too few for any GPU that has tensor cores. */
+/* D has eight rows and thus only one row of tiles, too few for any GPU that has tensor cores. */
 DEVICE_TEST(few_tiles_of_tensor_cores_are_split) {
     static const tdm_dtype types[] = {TDM_S8, TDM_F16, TDM_BF16};
     for (int v = 0; v < tdm_variant_count; v++) {
@@ -182,7 +182,7 @@ DEVICE_TEST(packed_weights_lie_alike_for_any_m) {
         }
 }
 
-/* N is odd, and so is K, because A is transposed and does not lie along it. */
+/* N and K are odd. K may be odd because A is transposed, so that its rows do not run along K. */
 static void multiply_floats(const test_device *device, const tdm_variant *row, int transpose_b) {
     gemm_trial trial = {.variant = row->name, .packed_b = 1};
     trial.item = (op_gemm_case){.m = 72,

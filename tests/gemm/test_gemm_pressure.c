@@ -1,5 +1,5 @@
-// tdm_gemm when the budget leaves no room for its workspace: the same bits computed in tiles, or a
-// failure that changes nothing.
+// The budget leaves no room for the workspace of tdm_gemm. The call then computes the same bits in
+// tiles, or fails and changes nothing.
 // ctest: device timeout=300
 #include <stdlib.h>
 #include <string.h>
@@ -97,7 +97,7 @@ static void read_d(const operands *o, unsigned char *bytes) {
     TEST_OK(tdm_tensor_read(o->device->stream, o->d, bytes, o->d_bytes, NULL));
 }
 
-/* Returns the bytes of workspace that the call would like to have. */
+/* Returns the bytes of workspace that the call uses if the budget allows it. */
 static size_t workspace_of(const operands *o) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_plan *plan = NULL;
@@ -124,7 +124,7 @@ static uint64_t reserved_now(const test_device *device) {
 }
 
 /*
- * The budget leaves room for a part of the workspace only. The bits must be the same; very small
+ * The budget leaves room for only a part of the workspace. The bits must be the same; very small
  * parts may be refused.
  */
 static void in_a_part(operands *o, size_t workspace, int part) {
@@ -151,8 +151,8 @@ static void in_a_part(operands *o, size_t workspace, int part) {
 }
 
 /*
- * With `across`, C and D are column-major. Returns false if the call has no workspace; then nothing
- * is tested.
+ * If `across`, C and D are column-major. Returns false if the call has no workspace; nothing is
+ * tested then.
  */
 static bool under_pressure(const test_device *device, tdm_dtype b, const int64_t sizes[4],
                            bool across) {
@@ -178,8 +178,8 @@ static int takes_small(const test_device *device) {
 }
 
 /*
- * CPU cores pack B into a workspace if the rows do not fit one work-item's local memory. The rows
- * are doubled until that happens. Other devices take small sizes, which may need no workspace.
+ * CPU cores pack B into a workspace if the rows of A do not fit one work-item's local memory. The
+ * rows are doubled until that happens. Other devices use small sizes, which may need no workspace.
  */
 static void floats_under_pressure(const test_device *device, const int64_t small[4],
                                   const int64_t large[4], bool across) {
@@ -210,7 +210,10 @@ DEVICE_TEST(column_major_results) {
                           (const int64_t[]){2, 600, 700, 600}, true);
 }
 
-/* Float variants take weights only after they are dequantized into the workspace, on any device. */
+/*
+ * The plan is forced to a float variant. On any device it reads weights that were dequantized into
+ * the workspace.
+ */
 DEVICE_TEST(quantized_weights) {
     const tdm_gemm_desc floats = gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, 64, 64, 64);
     tdm_gemm_plan *plan;

@@ -40,7 +40,7 @@ static bool make_plan(random_gemm *p) {
     return true;
 }
 
-/* Packs the same B with a plan for another M. */
+/* Packs the same B with a plan that has another M. */
 static void pack_by_another(random_gemm *p) {
     static const int64_t lengths[] = {1, 3, 8, 17, 64};
     const int64_t m = RANDOM_OF(&p->random, lengths);
@@ -125,8 +125,8 @@ typedef struct place {
 } place;
 
 /*
- * Returns an element of A·B and adds the magnitudes of its terms to *size. Zero points are applied;
- * scales only those of weights.
+ * Returns an element of A·B and adds the magnitudes of its terms to *size. The sum includes zero
+ * points, but only the scales of weights.
  */
 static double sum_of(const random_gemm *p, const place *at, double *size) {
     const bool ta = p->desc.transpose_a, tb = p->desc.transpose_b;

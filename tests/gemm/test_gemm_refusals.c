@@ -27,7 +27,7 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
     TEST_OK(tdm_layout_contiguous(TDM_F32, 2, (const int64_t[]){5, 6}, &desc.b));
     refuse_desc(device, &desc, TDM_BAD_SHAPE,
                 "gemm: K of A is 6 but K of B is 5; the transpose of B would fit (transpose_b");
-    // Only one of the two extents would fit the other way round.
+    // With the dimensions swapped, one of the two extents would fit, but not the other.
     static const struct {
         int64_t a[2], b[2];
     } neither[] = {{{4, 6}, {7, 6}}, {{4, 6}, {5, 9}}, {{6, 3}, {6, 5}}, {{9, 4}, {6, 5}}};

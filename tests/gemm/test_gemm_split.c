@@ -1,5 +1,5 @@
 /*
- * GEMM with K split into parts: every variant multiplies the parts correctly, and every epilogue
+ * GEMM can split K into parts. Every variant multiplies the parts correctly, and every epilogue
  * joins them correctly. The plan chooses the split and logs it. One plan gives the same bits in
  * every run.
  */
@@ -32,14 +32,14 @@ typedef struct split_row {
 
 #define NONE TDM_DTYPE_NONE
 static const split_row split_rows[] = {
-    /* with a remainder, without, more parts than K, parts of one step */
+    /* K has a remainder, none, fewer steps than parts, and parts of one step. */
     {5, 7, 67, 3, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
     {13, 33, 96, 3, 0, 1, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 0},
     {4, 6, 2, 7, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
     {35, 18, 7, 7, 1, 1, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 0},
-    /* a remainder longer than a part */
+    /* The remainder is longer than a part. */
     {3, 40, 127, 4, 0, 0, TDM_F32, NONE, NONE, NONE, 1, 0, TDM_ACT_NONE, 0, {0}, 0, 1},
-    /* everything in the epilogue */
+    /* The epilogue has all of its operands. */
     {14,
      37,
      101,
@@ -59,7 +59,7 @@ static const split_row split_rows[] = {
      0},
     {37, 5, 101, 4, 1, 0, TDM_BF16, TDM_F16, TDM_BF16, TDM_F32, 2, 1, TDM_ACT_RELU, 0, {0}, 0, 1},
     {70, 3, 53, 2, 0, 0, TDM_F32, NONE, TDM_F32, NONE, 1, 0, TDM_ACT_SILU, 0, {0}, 0, 0},
-    /* batches: all entries, some or none share B */
+    /* In these batches all entries, some or none share B. */
     {6, 9, 67, 3, 0, 0, TDM_F32, NONE, TDM_F32, NONE, 1, 0, TDM_ACT_NONE, 1, {3}, 1, 1},
     {6, 9, 67, 3, 0, 1, TDM_F32, TDM_F32, NONE, NONE, 1, 1, TDM_ACT_NONE, 2, {2, 3}, 2, 0},
     {19, 34, 40, 2, 1, 0, TDM_F32, NONE, NONE, TDM_F32, 1, 0, TDM_ACT_NONE, 3, {2, 3, 2}, 1, 0},
@@ -180,8 +180,8 @@ DEVICE_TEST(few_tiles_and_a_long_k_are_split) {
 }
 
 /*
- * If the backend reports how many groups a compute unit holds, one tile is split into enough parts
- * for all units.
+ * If the backend reports how many work-groups a compute unit runs at once, one tile is split into
+ * enough parts for all units.
  */
 DEVICE_TEST(parts_fill_the_device) {
     enum {
@@ -223,7 +223,7 @@ DEVICE_TEST(parts_can_be_forced_or_forbidden) {
     assert_int_equal(parts_of(device, &desc), 0);
 }
 
-/* Packed panels run over the whole of K. */
+/* Panels are packed over the whole of K, so such a plan is not split. */
 DEVICE_TEST(packed_weights_are_split_unless_they_lie_in_panels) {
     tdm_gemm_plan *plan = NULL;
     tdm_gemm_desc desc = describe(4, 4, 60000);
@@ -260,7 +260,7 @@ DEVICE_TEST(the_workspace_holds_the_parts) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* Random data would show a different order of summation. */
+/* The data are random, so a different order of summation would change bits. */
 DEVICE_TEST(every_run_gives_the_same_bits) {
     gemm_table t;
     tdm_gemm_desc desc = describe(4, 5, test_is_small() ? 200 : 40000);

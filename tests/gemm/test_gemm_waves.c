@@ -1,7 +1,8 @@
 /*
- * The model that chooses tiles and parts of K on CUDA devices, on devices known only from data
- * sheets. The tests check its terms by hand and its choices for shapes whose tiles fill a device
- * badly or well. Some properties must hold whatever its constants are.
+ * A model chooses tiles and parts of K on CUDA devices. Here it runs for devices that are known
+ * only from data sheets. The tests compare its terms with results by hand, and its choices for
+ * shapes whose tiles fill a device badly or well. Some properties must hold whatever its constants
+ * are.
  */
 #include <math.h>
 #include <stdio.h>
@@ -21,7 +22,7 @@ static const char *const device_names[] = {"H200", "A100-80", "RTX-4090", "L4"};
 
 /* ---- terms, by hand ---- */
 
-/* A dense f16 problem with B as N×K, with every field that the model reads. */
+/* Returns a dense f16 problem with B as N×K, with every field that the model reads. */
 static tdm_gemm_problem product(int64_t m, int64_t n, int64_t k) {
     return (tdm_gemm_problem){.op = TDM_OP_GEMM,
                               .m = m,
@@ -34,8 +35,8 @@ static tdm_gemm_problem product(int64_t m, int64_t n, int64_t k) {
 }
 
 /*
- * Ten compute units at 1 GHz of compute capability 8.0. Each holds two groups of the tile, and
- * memory is never the limit.
+ * This device has ten compute units at 1 GHz of compute capability 8.0. Each unit holds two
+ * work-groups of the tile, and memory is never the limit.
  */
 static const tdm_device_info ten_units = {.compute_units = 10,
                                           .clock_mhz = 1000,
@@ -58,7 +59,7 @@ static void assert_near(double is, double expected) {
 }
 
 /*
- * Strides of 1028 bytes are read element by element, and a GeForce accumulates in f32 at half the
+ * Rows of 1028 bytes are read element by element, and a GeForce accumulates in f32 at half the
  * rate. Each row of warps dequantizes the weights. A remainder of K needs a launch of its own.
  */
 TEST(some_products_take_longer) {
@@ -80,7 +81,10 @@ TEST(some_products_take_longer) {
                 predict(row, &whole, &ten_units, 8).ns + 3000);
 }
 
-/* Registers, as compiled, and shared memory determine how many groups a compute unit holds. */
+/*
+ * The number of groups on a compute unit depends on the registers of the compiled kernel and on
+ * shared memory.
+ */
 TEST(residency_is_what_fits) {
     static const struct {
         const char *row;
@@ -142,36 +146,49 @@ typedef struct choice_row {
 } choice_row;
 
 static const choice_row choices[] = {
-    /* 256 cluster tiles: four waves of 66, as 512 of 128×256 in waves of 132; 1024 halves: eight */
+    /*
+     * 256 cluster tiles take four waves of 66. 512 tiles of 128×256 also take four waves, of 132.
+     * 1024 tiles of half that size take eight.
+     */
     {"H200", GEMM_F16, 4096, 4096, 4096, "f16_wgmma_256x256", 1},
     {"H200", GEMM_BF16, 8192, 8192, 8192, "bf16_wgmma_256x256", 1},
     {"H200", GEMM_S8, 8192, 8192, 8192, "int_wgmma_256x256", 1},
-    /* five rows of 26 single tiles fill one wave; three rows of 26 cluster tiles would need two */
+    /* Five rows of 26 single tiles fill one wave; three rows of 26 cluster tiles would need two. */
     {"H200", GEMM_F16, 640, 6656, 4096, "f16_wgmma_128x256", 1},
     /*
-     * 288 wide tiles: three waves, the last a sixth full; 576 narrow ones: five, the last a third
+     * 288 wide tiles take three waves, and the last is a sixth full. 576 narrow tiles take five,
+     * and the last is a third full.
      */
     {"H200", GEMM_F16, 3072, 3072, 3072, "f16_wgmma_128x128", 1},
-    /* 32 wide tiles, 64 narrow ones, 256 small ones in one wave of 528 */
+    /* There are 32 wide tiles, 64 narrow ones, or 256 small ones in one wave of 528. */
     {"H200", GEMM_F16, 1000, 1000, 1000, "f16_mma_64x64", 1},
-    /* odd strides: no tensor maps */
+    /* Odd strides exclude tensor maps. */
     {"H200", GEMM_F16, 4095, 4095, 4095, "f16_mma_", 1},
-    /* few tiles and a long K */
+    /* These have few tiles and a long K. */
     {"H200", GEMM_F16, 128, 576, 7168, "f16_mma_64x64", 14},
     {"H200", GEMM_F16, 128, 4096, 14336, "f16_wgmma_128x128", 4},
-    /* 80 tiles leave units idle; four times as many are three waves, the last nearly half full */
+    /*
+     * 80 tiles leave units idle; four times as many are three waves, and the last is nearly half
+     * full.
+     */
     {"H200", GEMM_F16, 2048, 576, 7168, "f16_wgmma_128x128", 4},
     {"H200", GEMM_F16, 16, 4096, 4096, "f16_small_m_group", 1},
     {"H200", GEMM_F16, 32, 4096, 4096, "f16_mma_64x64", 2},
     {"H200", GEMM_F32, 4096, 4096, 4096, "f32_simt_128x128", 1},
-    /* three tf32 products beat one f32 product where tensor cores add f32 at full rate */
+    /*
+     * Three tf32 products take less time than one f32 product where tensor cores add f32 at full
+     * rate.
+     */
     {"H200", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"A100-80", GEMM_3XTF32, 4096, 4096, 4096, "f32_3xtf32_", 1},
     {"RTX-4090", GEMM_3XTF32, 4096, 4096, 4096, "f32_simt_", 1},
     {"H200", GEMM_S8, 1, 4096, 4096, "int_small_m_8x4", 1},
     {"A100-80", GEMM_S8, 8, 4096, 4096, "int_small_m_8x4", 1},
     {"H200", GEMM_S8, 9, 4096, 4096, "int_mma_64x64", 4},
-    /* weights: variants for few rows of A, 32 columns wide where 64 leave units idle; tiles */
+    /*
+     * Weights use variants for few rows of A, 32 columns wide where 64 leave units idle, or else
+     * tiles.
+     */
     {"H200", GEMM_F16W4, 1, 4096, 4096, "f16s4_decode_16x32", 1},
     {"H200", GEMM_F16W8, 16, 28672, 4096, "f16s8_decode_16x64", 1},
     {"H200", GEMM_F16W4, 64, 4096, 14336, "f16s4_mma_64x64", 4},
@@ -181,7 +198,8 @@ static const choice_row choices[] = {
     {"A100-80", GEMM_S8, 4096, 4096, 4096, "int_mma_", 1},
     {"L4", GEMM_F16, 4096, 4096, 4096, "f16_mma_", 1},
     /*
-     * fewer stages: four groups per unit instead of three or two; all stages if one wave is enough
+     * With fewer stages a unit holds four groups instead of three or two. If one wave is enough,
+     * all stages are kept.
      */
     {"L4", GEMM_F16, 768, 3072, 768, "f16_mma_64x64_s3", 1},
     {"A10", GEMM_BF16, 1024, 1024, 1024, "bf16_mma_64x64_s3", 1},
@@ -232,7 +250,10 @@ TEST(more_work_takes_no_less_time) {
                 continue;
             rows++;
             for (int i = 1; i < COUNT(sides); i++) {
-                /* whole 16-byte chunks: other strides change how operands are read */
+                /*
+                 * All strides are whole 16-byte chunks, because others change how operands are
+                 * read.
+                 */
                 const tdm_gemm_problem base = product(sides[i - 1], 256, 1024),
                                        longer = product(sides[i], 256, 1024),
                                        wide = product(256, sides[i - 1], 1024),
@@ -253,8 +274,8 @@ TEST(more_work_takes_no_less_time) {
 }
 
 /*
- * The chosen variant takes no longer than any other, and a split no longer than no split. No device
- * beats its own peak.
+ * The chosen variant takes no longer than any other, and a split takes no longer than no split. No
+ * device exceeds its own peak.
  */
 TEST(no_choice_is_slower_than_another) {
     int chosen = 0;

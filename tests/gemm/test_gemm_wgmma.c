@@ -1,7 +1,7 @@
 /*
- * The warpgroup (wgmma) variants at their loop boundaries: more tiles than groups, slots whose
- * phases wrap around, K in parts, batches in tensor maps. The tests also cover which problems they
- * take, operands at offsets that tensor maps refuse, recorded launches and cached maps.
+ * The warpgroup (wgmma) variants are tested at their loop boundaries: more tiles than groups, slots
+ * whose phases wrap around, parts of K, batches. The tests also cover which problems they take,
+ * operands at offsets that tensor maps refuse, recorded launches and cached maps.
  */
 // ctest: device cuda timeout=300
 #include <stdio.h>
@@ -42,18 +42,21 @@ typedef struct wgmma_row {
 } wgmma_row;
 
 static const wgmma_row wgmma_rows[] = {
-    /* eleven steps of K over four or six slots; consecutive tiles, in squares and at their end */
+    /*
+     * K has eleven steps for four or six slots. Groups compute consecutive tiles, also at the end
+     * of the square that they cover.
+     */
     {300, 520, 696, 0, 1, 0, 0, 0, 0},
     {2200, 136, 72, 0, 0, 0, 0, 0, 0},
-    /* the other transposes, with all kinds of tails */
+    /* These are the other transposes, with all kinds of tails. */
     {200, 264, 456, 1, 0, 0, 0, 0, 0},
     {136, 257, 200, 1, 1, 0, 0, 0, 0},
     {129, 136, 64, 0, 0, 0, 0, 0, 0},
-    /* batches, and operands that all entries share */
+    /* These are batches, some with an operand that all entries share. */
     {130, 136, 136, 0, 1, 3, 0, 0, 0},
     {72, 136, 80, 1, 0, 5, 0, 1, 0},
     {72, 136, 80, 0, 0, 2, 1, 0, 0},
-    /* K in parts, with a remainder and without */
+    /* K is in parts, with a remainder and without. */
     {136, 264, 1000, 0, 1, 0, 0, 0, 3},
     {136, 136, 512, 1, 0, 2, 0, 0, 2},
 };
@@ -96,8 +99,8 @@ TEST(where_the_kernels_turn) {
 }
 
 /*
- * D has 16 bits and addends, in batches: whole tensor-map boxes and partial ones. D also starts
- * where a tensor map cannot.
+ * D has 16 bits, addends and batches, so that its tiles are whole tensor-map boxes and partial
+ * ones. D also starts at an address that a tensor map refuses.
  */
 static void run_addends(const test_device *device, const tdm_variant *row, test_placement d) {
     const wgmma_row shape = {200, 136, 72, 0, 1, 2, 0, 0, 0};
@@ -124,8 +127,8 @@ TEST(narrow_d_with_addends) {
 }
 
 /*
- * The cases have eleven steps of K over the slots, consecutive tiles, and batches. They have
- * zero-point sums of both operands, of one, of none.
+ * The first case has twelve steps of K, more than there are slots. Others have consecutive tiles
+ * and batches. Both operands, one or none need zero-point sums.
  */
 static const char *const integer_trials[] = {
     "136x264x1424 s8>s32 extreme",
@@ -159,9 +162,9 @@ static long define_of(const tdm_variant *row, const char *name) {
 }
 
 /*
- * The launch must reserve what the kernel source lays out: slots on a multiple of 1024, eight
- * strips, two mbarriers per slot. Integer variants add the column sums, twice, and the row sums;
- * others add eight tensor-map boxes.
+ * The launch must reserve the local memory that the kernel source uses: slots on a multiple of
+ * 1024, eight strips, two mbarriers per slot. Integer variants add two copies of the column sums,
+ * and the row sums; others add eight tensor-map boxes.
  */
 static void check_local_memory(const test_device *device, const tdm_variant *row) {
     if (!test_case_begin(device, row->name, "local memory"))
@@ -213,7 +216,7 @@ static void expect_row_for(const test_device *device, const tdm_gemm_desc *desc,
     tdm_gemm_plan_destroy(plan);
 }
 
-/* Checks which variant a GEMM of m×k by k×n gets, with rows of A `pitch` elements apart. */
+/* Checks which variant is chosen for m×k by k×n. Rows of A are `pitch` elements apart. */
 static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t k, int64_t pitch,
                        const char *part) {
     const operands o = {.a = matrix(TDM_F16, m, k, pitch),
@@ -223,7 +226,7 @@ static void expect_row(const test_device *device, int64_t m, int64_t n, int64_t 
     expect_row_for(device, &desc, part);
 }
 
-/* Checks the variant for s8; B is contiguous along K if it is transposed. */
+/* Checks which variant is chosen for s8. A transposed B is contiguous along K. */
 static void expect_integer_row(const test_device *device, int64_t m, int64_t n, int64_t k,
                                int transpose_a, int transpose_b, const char *part) {
     const operands o = {.a = transpose_a ? matrix(TDM_S8, k, m, m) : matrix(TDM_S8, m, k, k),
@@ -240,7 +243,7 @@ DEVICE_TEST(what_they_take) {
         return;
     expect_row(device, 4096, 8192, 4096, 4096, "wgmma_256x256");
     expect_row(device, 256, 256, 4096, 4096, "wgmma_128x128");
-    // half of a cluster would have no tile
+    // Half of a cluster would have no tile.
     expect_row(device, 100, 8192, 4096, 4096, "wgmma_128x256");
     expect_row(device, 4096, 4096, 4096, 4104, "wgmma");
     expect_row(device, 4096, 4096, 4096, 4099, "__tensor");
@@ -255,8 +258,8 @@ DEVICE_TEST(what_they_take) {
     expect_integer_row(device, 256, 256, 4095, 0, 1, "gemm_int_mma");
     expect_integer_row(device, 4096, 4096, 4096, 0, 0, "gemm_int_mma");
     expect_integer_row(device, 4096, 4096, 4096, 1, 1, "gemm_int_mma");
-    // On four units the twelve single tiles take three waves. The eight cluster tiles run two at a
-    // time and take four.
+    // On four units the twelve single tiles take three waves. Only two of the eight cluster tiles
+    // run at a time, so they take four waves.
     if (device->info.compute_units == 4)
         expect_row(device, 384, 1024, 4096, 4096, "wgmma_128x256");
 }
@@ -266,8 +269,8 @@ DEVICE_TEST(what_they_take) {
 static const char clusters_row[] = "gemm_f16_wgmma_256x256__sm90a";
 
 /*
- * A launch has as many clusters as fit the device by the driver's count, but no more than there are
- * tiles, or than a batch entry's share.
+ * A launch has as many clusters as the driver reports to fit the device. It has no more clusters
+ * than tiles, and batch entries share the clusters.
  */
 static void expect_grid(const test_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan *plan;
@@ -284,8 +287,8 @@ static void expect_grid(const test_device *device, const tdm_gemm_desc *desc) {
 }
 
 /*
- * A private device is told that no cluster fits it. Another variant is chosen, and the forced one
- * is refused.
+ * The kernel of a private device records that no cluster fits. Another variant is chosen, and the
+ * forced one is refused.
  */
 static void expect_no_clusters(const test_device *device, tdm_gemm_desc desc) {
     own_device own = own_device_open(device, 0);
@@ -378,7 +381,10 @@ static void expect_product(const test_device *device, const operands *o, int64_t
     expect_sums(d, shift);
 }
 
-/* One plan takes operands at any offset; a forced variant reports the offsets that it takes. */
+/*
+ * A plan takes operands at any offset. A forced variant refuses some, and its message states which
+ * offsets it takes.
+ */
 static void run_shifted(const test_device *device, int64_t shift) {
     operands o;
     tdm_gemm_plan *plan;
@@ -404,8 +410,8 @@ static void run_shifted(const test_device *device, int64_t shift) {
 }
 
 /*
- * Tiles of an out-of-core GEMM are forced to the kernel of the whole. The operands on the device
- * may start at any offset.
+ * All tiles of an out-of-core GEMM are forced to the variant chosen for the whole. The operands on
+ * the device may start at any offset.
  */
 static void run_in_tiles(const test_device *device, int64_t shift) {
     static float d[SIDE * SIDE];
@@ -475,7 +481,7 @@ static void replay(const test_device *device, const char *variant) {
     destroy_operands(&o);
 }
 
-/* The driver encodes tensor maps once, and again only for other tensors. */
+/* The driver encodes tensor maps once, and again only if the tensors change. */
 static void keep_maps(const test_device *device) {
     operands o, others;
     make_operands(&o, device, 0);

@@ -1,8 +1,8 @@
 /*
- * Integer GEMM: every variant of op GEMM_INT, forced on every device that meets its requirements. A
- * seeded pairwise sample covers shapes (relative to the variant's tile), types, zero points,
- * scales, transposes, placements and batches. Integer results must equal the exact sums bit for
- * bit; float results keep the bound of docs/numerics.md.
+ * Every variant of op GEMM_INT is forced on every device that meets its requirements. A seeded
+ * pairwise sample covers shapes (relative to the variant's tile), types, zero points, scales,
+ * transposes, placements and batches. Integer results must equal the exact sums bit for bit; float
+ * results keep the bound of docs/numerics.md.
  */
 // ctest: device rusticl_in_ci timeout=300 cost=30
 #include <stdio.h>
@@ -47,7 +47,7 @@ static const int64_t depths[] = {0, 1, 2, 3, 4, 7, 64, 67, 401, 2051};
 static const int64_t small_depths[] = {0, 1, 7, 17};
 
 /*
- * Bytes of local memory that hold three micro-panels of A, a panel of B and the kept sums of any
+ * This is enough local memory for three micro-panels of A, a panel of B and the kept sums of any
  * variant.
  */
 #define ROOM_FOR_BLOCKS ((uint64_t)512 << 10)
@@ -175,18 +175,21 @@ TEST(every_variant) {
     test_require_all_variants(TDM_OP_GEMM_INT);
 }
 
-/* Cases with the longest K that is allowed. */
+/* These cases have the longest K that is allowed. */
 static const char *const longest[] = {
     "2x3x131071 s8>s32 A:one B:each", "2x3x131071 s8>s32 A:one B:each tb",
     "2x3x65793 u8>s32 A:one B:each", "2x3x65793 s8>s32 A:one+zero B:each",
     "2x3x33025 u8>s32 A:one+zero B:each+zero tb"};
 
-/* The data make the largest possible sums: no intermediate result may overflow or saturate. */
+/* The data make the largest possible sums. No intermediate result may overflow or saturate. */
 static void longest_k(const test_device *device, const tdm_variant *row, const char *text,
                       uint64_t seed) {
     gemm_int_trial trial = gemm_int_trial_read(text);
     const int64_t most = trial.k;
-    /* K exceeds two steps of a tile, or a block of K if a work-item has its tile alone. */
+    /*
+     * K exceeds two steps of a tile. If one work-item computes a tile alone, K exceeds a block of
+     * K.
+     */
     if (test_is_small())
         trial.k = row->parameters[TDM_GEMM_P_ITEMS] > 1 ? 137 : 1009;
     trial.data = GEMM_INT_EXTREME;
@@ -210,16 +213,17 @@ TEST(the_longest_k_is_exact) {
 }
 
 /*
- * Returns a K that is a multiple of the instruction's step only: 64 for a tile register, four for a
- * quad.
+ * Returns a K that is a multiple of the instruction's step, but of no other step. The step is 64
+ * for a tile register and four for a quad.
  */
 static int64_t whole_steps(const tdm_variant *row) {
     return row->requires & TDM_CAP_HOST_AMX_INT8 ? 128 : 68;
 }
 
 /*
- * Runs work-items that may read A in place and pack B. The last micro-panel of A extends past the
- * matrix and has `rows` rows in it. If `rows` is even, D is treated as larger than the caches.
+ * Lets work-items pack B themselves; they may read A in place. The last micro-panel of A extends
+ * beyond the matrix and has only `rows` rows in it. If `rows` is even, D is treated as larger than
+ * the caches.
  */
 static void rows_in_place(const test_device *device, const tdm_variant *row, tdm_dtype a,
                           int row_items, int column_items, int64_t strips, int64_t rows) {
@@ -241,9 +245,10 @@ static void rows_in_place(const test_device *device, const tdm_variant *row, tdm
 }
 
 /*
- * One work-item takes all rows of A and some columns of B. With u8 it sometimes has more rows than
- * a copy of A has room for; not with s8, which some processors copy. Several work-items along M get
- * equal shares or, if they read A in place, the first half of them gets more.
+ * First, one work-item multiplies all rows of A with some columns of B. With u8 the rows are
+ * sometimes too many for a copy of A. With s8 they never are, because some processors copy s8. Then
+ * several work-items along M get equal shares. If they read A in place, the first half of them gets
+ * more.
  */
 static void rows_of_items(const test_device *device, const tdm_variant *row) {
     const int32_t *const p = row->parameters;
@@ -258,8 +263,8 @@ static void rows_of_items(const test_device *device, const tdm_variant *row) {
 }
 
 /*
- * One work-item has several tiles below one another. Their sums are kept across three blocks of K
- * and then become D.
+ * One work-item computes several tiles below one another. It keeps their sums across three blocks
+ * of K and then writes D.
  */
 static void blocks_of_an_item(const test_device *device, const tdm_variant *row, tdm_dtype a) {
     const int32_t *const p = row->parameters;
@@ -293,8 +298,8 @@ TEST(items_of_many_rows_are_exact) {
 }
 
 /*
- * Devices without CPU cores use tiles in local memory, but not for thin matrices. Tensor cores take
- * thin matrices too.
+ * Devices without CPU cores use tiles in local memory, except for thin matrices. Tensor cores may
+ * take thin matrices too.
  */
 static void check_choice(const test_device *device, int64_t m, int64_t n, bool thin) {
     const int64_t a_shape[] = {m, 64}, b_shape[] = {64, n}, d_shape[] = {m, n};
@@ -320,8 +325,8 @@ DEVICE_TEST(tiles_are_for_what_fills_them) {
 }
 
 /*
- * Variants with tile registers run on cores that have them, if A has more rows than packing B
- * costs. Packed weights have one form and use them for any number of rows.
+ * Variants with tile registers run on cores that have them, if A has enough rows to make up for
+ * packing B. Packed weights have one form, so they use these variants for any number of rows.
  */
 static void check_registers(const test_device *device, int64_t m, int64_t n, bool packed,
                             bool expected) {

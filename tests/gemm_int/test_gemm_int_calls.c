@@ -1,5 +1,5 @@
 /*
- * The calls around integer GEMM: packed weights, recording, views of quantized tensors, the
+ * Tests the calls around integer GEMM: packed weights, recording, views of quantized tensors, the
  * one-shot call and its plans.
  */
 // ctest: device
@@ -44,7 +44,8 @@ static double parameter(const test_array *array, int64_t index, double otherwise
 }
 
 /*
- * Checks D, which is s32 or f32. Scales are powers of two, or three times one, so floats are exact.
+ * Checks D, which is s32 or f32. Scales are powers of two or three times a power of two, so floats
+ * are exact.
  */
 static void expect_product(const gemm_int_table *t) {
     const int64_t m = t->d.data.layout.shape[0], n = t->d.data.layout.shape[1],
@@ -106,7 +107,10 @@ DEVICE_TEST(packed_weights_serve_any_m_and_any_parameters_of_a) {
     tdm_packed_destroy(packed);
 }
 
-/* Leaves freed memory of the size of small packed weights filled with a pattern. */
+/*
+ * Fills blocks of the sizes of small packed weights with a pattern and frees them, so that later
+ * allocations are not zero.
+ */
 static void dirty_the_pool(const test_device *device) {
     static const size_t sizes[] = {64, 256, 512, 1024, 4096, 16384};
     tdm_buffer *buffers[6];
@@ -159,7 +163,7 @@ DEVICE_TEST(without_k_d_is_the_bias) {
     assert_true(rows > 0);
 }
 
-/* Batch entries that need a further launch get their own parameters too. */
+/* A large batch needs several launches. The entries of every launch get their own parameters. */
 DEVICE_TEST(parameters_follow_batches_of_several_launches) {
     const int64_t entries = test_is_small() ? 5 : 65535 + 5;
     const int64_t shape[3] = {entries, 1, 1};
@@ -245,7 +249,10 @@ static void count_plans(void *user, tdm_log_level level, const char *topic, cons
     plans_made += strcmp(topic, "dispatch") == 0 && strncmp(message, "gemm: problem", 13) == 0;
 }
 
-/* Makes one call with this parameter layout; returns the number of plans that it created. */
+/*
+ * Makes one call with the parameter layout of `desc`. Returns the number of plans that the call
+ * created.
+ */
 static int plans_of_call(const test_device *device, const tdm_gemm_desc *desc) {
     gemm_int_table t;
     gemm_int_table_lay(&t, device, desc);
@@ -282,15 +289,12 @@ DEVICE_TEST(calls_share_plans_where_the_arrangement_is_the_same) {
         for (int i = 0; i < 8; i++)
             if (plans_of_call(device, &calls[i]) != !round)
                 test_case_fail("call %d of round %d made %d plans", i, round, plans_made);
-    // another way to state the layout of call 1
+    // This is another way to state the layout of call 1.
     gemm_int_arrange(&base.a_quant, &base.a, 3, 50, TDM_S32);
     assert_int_equal(plans_of_call(device, &base), 0);
 }
 
-/*
- * The weights are N×K with a scale for each N, and the activations are a slice of rows, as in a
- * model.
- */
+/* The weights are N×K with a scale for each N, and the activations are a slice of rows. */
 DEVICE_TEST(views_bring_their_parameters) {
     gemm_int_table t;
     tdm_tensor *weights, *rows, *part;
@@ -328,7 +332,9 @@ DEVICE_TEST(views_bring_their_parameters) {
     gemm_int_table_clear(&t);
 }
 
-/* The call runs with and without quantize_a, twice, each time with its own plan. */
+/*
+ * The call runs twice with quantize_a and twice without. Each of the two settings has its own plan.
+ */
 DEVICE_TEST(one_call_quantizes_rows_of_a) {
     const int64_t columns = 2;
     const double rows[] = {127, 0.4, -63.6, 254, 1, 0}; // becomes 127 0 -64 / 127 0 0, scales 1, 2

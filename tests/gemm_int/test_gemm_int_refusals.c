@@ -1,4 +1,4 @@
-/* Arguments that integer GEMM refuses, and the messages. */
+/* Tests arguments that integer GEMM refuses, and the messages. */
 // ctest: device
 #include <math.h>
 #include <stdio.h>
@@ -22,8 +22,8 @@ static void accept_desc(const test_device *device, const tdm_gemm_desc *desc) {
 }
 
 /*
- * Describes u8 by s8 to s8, 4×6 by 6×5. A has a scale and a zero point, B has both for each column,
- * D has one of each.
+ * Describes 4×6 u8 by 6×5 s8, with an s8 result. A and D have one scale and one zero point. B has a
+ * scale and a zero point for each column.
  */
 static tdm_gemm_desc quantized_desc(void) {
     tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S8, 4, 5, 6);
@@ -45,7 +45,7 @@ DEVICE_TEST(types_that_no_kernel_takes_are_refused) {
     desc = quantized_desc();
     desc.a.dtype = TDM_S32;
     refuse_desc(device, &desc, TDM_UNSUPPORTED, "gemm: A is s32 and B is s8; ");
-    // A D of s4 carries parameters like s8, and a description can claim that other types do.
+    // A D of s4 has parameters like s8, and a description can claim that other types have them.
     static const tdm_dtype wrong[] = {TDM_S4, TDM_F64, TDM_S64, TDM_BOOL};
     for (int i = 0; i < 4; i++) {
         char text[64];
@@ -270,7 +270,7 @@ DEVICE_TEST(a_k_whose_sums_could_overflow_is_refused) {
 
 /* ---- runs ------------------------------------------------------------------------------------ */
 
-/* Passes operand `which` with a different parameter layout and expects a refusal. */
+/* Passes operand `which` with a different parameter layout, which must be refused. */
 static void refuse_arrangement(gemm_int_table *t, int which, const tdm_quant_layout *quant,
                                const char *part) {
     static const char *const names[] = {"A", "B", "D"};
@@ -316,7 +316,7 @@ DEVICE_TEST(parameters_arranged_otherwise_than_planned_are_refused) {
         other.scale.dtype = i == 1 ? TDM_BF16 : TDM_F16;
         refuse_arrangement(&t, i, &other, "quantization parameters of another layout");
     }
-    other = desc.b_quant; // other strides
+    other = desc.b_quant; // differs only in its strides
     other.scale.strides[1] = 2;
     refuse_arrangement(&t, 1, &other, "quantization parameters of another layout");
     test_array_expect_unchanged(&t.d.data);
@@ -333,7 +333,9 @@ DEVICE_TEST(parameters_arranged_otherwise_than_planned_are_refused) {
     gemm_int_table_clear(&t);
 }
 
-/* One parameter for a whole dimension is one layout, whatever block size it states. */
+/*
+ * One parameter for a whole dimension has one layout, whatever block size the description states.
+ */
 DEVICE_TEST(blocks_of_a_whole_dimension_are_one_arrangement) {
     const tdm_gemm_desc desc = quantized_desc();
     tdm_quant_layout other;

@@ -1,5 +1,5 @@
 /*
- * Integer GEMM results that are written out by hand: ties, wrapping, and parameters that are not
+ * These integer GEMM results are written out by hand: ties, wrapping, and parameters that are not
  * ordinary numbers. Every variant of the op runs on every device that can run it.
  */
 // ctest: device
@@ -21,8 +21,8 @@
 /* ---- ties ------------------------------------------------------------------------------------ */
 
 /*
- * K is 3 and A is all ones, so the sums are the column sums of B. Half of a sum is a whole number
- * or lies midway between two.
+ * K is 3 and A is all ones, so the sums are the column sums of B. Half a sum is a whole number or
+ * lies midway between two.
  */
 enum {
     TIES = 19
@@ -38,9 +38,9 @@ typedef struct tie_case {
 } tie_case;
 
 /*
- * The values are zero + clamp of 0, 2, 2, 4, 0, -2, -2, -4, 0, 1, 126, 128, 128, -128, -128, -130,
- * 124, 124, 122. Rounding after an odd zero point is added would give others: 0.5 + 3 would become
- * 4.
+ * The rounded halves are 0, 2, 2, 4, 0, -2, -2, -4, 0, 1, 126, 128, 128, -128, -128, -130, 124,
+ * 124, 122. The zero point is added to them, and the result is clamped. Adding an odd zero point
+ * before rounding would give other values: 0.5 + 3 would become 4.
  */
 static const tie_case tie_cases[] = {
     {TDM_S8,
@@ -90,7 +90,10 @@ static void fill_tie_columns(gemm_int_table *t) {
     gemm_int_put(&t->b.data, b, 3 * TIES);
 }
 
-/* The three scales give a factor of 1/2 in each possible way. */
+/*
+ * The scales of A, B and D together give a factor of 1/2. `way` selects which of them vary along a
+ * dimension and which values they have.
+ */
 static void check_ties(const test_device *device, const tdm_variant *row, const tie_case *tie,
                        int way) {
     tdm_gemm_desc desc = gemm_int_desc(way & 1 ? TDM_S8 : TDM_U8, tie->d, 2, TIES, 3);
@@ -105,7 +108,7 @@ static void check_ties(const test_device *device, const tdm_variant *row, const 
     gemm_int_suit(row, &desc);
     gemm_int_table_lay(&t, device, &desc);
     fill_tie_columns(&t);
-    /* In f32, 41 times its reciprocal is below 1. */
+    /* In f32, 41 times the reciprocal of 41 is below 1. */
     static const double each[3][3] = {{0.5, 3, 3}, {3, 0.5, 3}, {41, 0.5, 41}};
     const double *const scales = each[way % 3];
     gemm_int_put(&t.a.scale, &scales[0], 1);
@@ -129,8 +132,8 @@ ROW_TEST(ties_go_to_even_before_the_zero_point_is_added) {
 /* ---- sums ------------------------------------------------------------------------------------ */
 
 /*
- * The test computes (A - 3)·(B + 2) over two steps, for A of 1 2 / 3 250 and B of 5 -128 / 0 127,
- * plus a bias of 10 -20.
+ * The test computes (A - 3)·(B + 2) + bias over two steps. A is 1 2 / 3 250, B is 5 -128 / 0 127,
+ * and the bias is 10 -20.
  */
 ROW_TEST(zero_points_and_bias_belong_to_the_sum) {
     tdm_gemm_desc desc = gemm_int_desc(TDM_U8, TDM_S32, 2, 2, 2);
@@ -207,7 +210,8 @@ static double code_of(double sum, double a, double b, double d, int zero, bool r
 }
 
 /*
- * Rows: each value of A with each scale of A, or with one. Columns: each scale of B with each of D.
+ * Rows combine each value of A with each scale of A, or with one. Columns combine each scale of B
+ * with each scale of D.
  */
 static void check_scales(const test_device *device, const tdm_variant *row, int a_scale, int zero,
                          tdm_activation activation) {
@@ -253,7 +257,7 @@ ROW_TEST(scales_that_are_no_numbers_give_codes) {
     }
 }
 
-/* Float results are those of the formula. */
+/* Float results follow the formula, infinities and NaNs included. */
 ROW_TEST(floats_keep_infinities_and_nans) {
     tdm_gemm_desc desc = gemm_int_desc(TDM_S8, TDM_F32, 3, 4, 1);
     gemm_int_table t;

@@ -1,5 +1,5 @@
-// If a driver compiles a kernel wrongly, or not at all, another kernel is used and the log gets a
-// line. Results stay right.
+// A driver may compile a kernel wrongly, or not at all. Then another kernel is used, the log gets a
+// line, and results stay right.
 // ctest: device rusticl_in_ci opencl
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,8 +49,8 @@ static void name_first_choice(const test_device *device, char name[128]) {
 }
 
 /*
- * Opens a device whose driver spoils the kernel. The program cache is off, because other tests must
- * not get its programs.
+ * Opens a device whose driver changes the kernel as `how` says. The program cache is off, because
+ * other tests must not get its programs.
  */
 static own_device open_spoiled(const test_device *device, const char *kernel, const char *how) {
     char driver[TEST_TREE_PATH], spoil[256];
@@ -76,7 +76,8 @@ static void close_spoiled(own_device *own) {
 }
 
 /*
- * Another kernel is used for several shapes, without errors in the log, and the results are right.
+ * Expects another kernel to be used for several shapes. The log has no errors, and the results are
+ * right.
  */
 static void expect_another(const test_device *device, const char *kernel, const char *how,
                            const char *refusal) {
@@ -118,7 +119,7 @@ DEVICE_TEST(a_kernel_that_does_not_build_is_compiled_once) {
     char kernel[128];
     name_first_choice(device, kernel);
     expect_another(device, kernel, ")", "its kernel does not build on this device");
-    // The log has one line for each line of the compiler's log, from a single attempt.
+    // The log has one line for each line of the compiler's log, all from a single attempt.
     const int lines = seen.lines;
     assert_true(lines >= 1);
     own_device own = open_spoiled(device, kernel, ")");

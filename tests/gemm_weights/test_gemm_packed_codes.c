@@ -1,7 +1,7 @@
 /*
- * s8 weights with one scale per column, packed once, times rows of A that the call quantizes.
- * Results have the bits of weights packed in every call, which are exact here. The tests also check
- * the packed layout and which plans refuse it.
+ * s8 weights with one scale per column are packed once. They are multiplied by rows of A that the
+ * call quantizes. Results have the bits of weights packed in every call, which are exact here. The
+ * tests also check the packed layout and which plans refuse it.
  */
 // ctest: device kernels=gemm cost=3
 #include <math.h>
@@ -13,7 +13,7 @@
 #include "tests/support/test_case.h"
 
 enum {
-    FEW = 8 /* most rows of A that are multiplied with packed rows of Bᵀ as they are */
+    FEW = 8 /* most rows of A for which packed rows of Bᵀ are read as they are */
 };
 
 static weights_trial trial_of(const test_device *device, int64_t m, int64_t n, int64_t k,
@@ -122,8 +122,8 @@ DEVICE_TEST(weights_packed_for_many_rows_serve_others_and_not_few) {
 }
 
 /*
- * Packed rows of Bᵀ, which plans for few rows of A make, and layouts of other parameters and types
- * are refused where they do not fit.
+ * Plans for few rows of A pack rows of Bᵀ. Plans that read another layout, or that have other
+ * parameters or types, refuse the packed weights.
  */
 DEVICE_TEST(weights_of_another_form_are_refused) {
     const bool cores = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
@@ -163,8 +163,8 @@ DEVICE_TEST(weights_of_another_form_are_refused) {
 }
 
 /*
- * The workspace has no room for weights that are packed in advance. Their size is known before
- * packing.
+ * If weights are packed in advance, the workspace reserves no room for them. Their size is known
+ * before packing.
  */
 DEVICE_TEST(packed_weights_leave_the_workspace) {
     weights_trial t = trial_of(device, 64, 512, 256, TDM_DTYPE_NONE);

@@ -1,7 +1,7 @@
 /*
- * GEMM with quantized weights: every variant of op GEMM_WEIGHTS forced, and the path that unpacks
- * weights for the variants of op GEMM and GEMM_INT. A seeded pairwise sample covers shapes, types,
- * groups, parameters, placements and batches. Results keep the bound of docs/numerics.md.
+ * Every variant of op GEMM_WEIGHTS is forced. Weights are also unpacked for the variants of op GEMM
+ * and GEMM_INT. A seeded pairwise sample covers shapes, types, groups, parameters, placements and
+ * batches. Results keep the bound of docs/numerics.md.
  */
 // ctest: device rusticl_in_ci timeout=300 cost=20
 #include <stdio.h>
@@ -107,7 +107,7 @@ static void run_trial(const test_device *device, const char *variant, const int 
 
 enum {
     SMALL_CASES = 12,
-    SMALL_CASES_OF_TILES = 4, /* 1 s each in a checker; variants share a kernel source */
+    SMALL_CASES_OF_TILES = 4, /* each takes 1 s in a checker; variants share a kernel source */
     SMALL_K_OF_TILES = 5      /* index into `depths` */
 };
 
@@ -159,8 +159,8 @@ TEST(the_library_chooses) {
 }
 
 /*
- * With K = 1 all quantized values of B are adjacent, two of s4 to a byte, so rows of Bᵀ start
- * within bytes.
+ * With K = 1 all quantized values of B are adjacent. Two values of s4 share a byte, so rows of Bᵀ
+ * may start inside a byte.
  */
 static void run_one_step(const test_device *device, const char *variant, int given) {
     char text[256];
@@ -198,9 +198,7 @@ TEST(one_step_of_k) {
 
 /* ---- bits ------------------------------------------------------------------------------------ */
 
-/*
- * Computes D from a B that was dequantized before, with the float panel variant of the same tile.
- */
+/* Dequantizes B first. Then it computes D with the float panel variant of the same tile. */
 static void multiply_dequantized(const weights_trial *t, const tdm_variant *row,
                                  const test_array *d) {
     tdm_gemm_desc desc = weights_trial_describe(t);
@@ -276,7 +274,7 @@ static void compare_row(const test_device *device, const tdm_variant *row) {
     }
 }
 
-/* Dequantizing on the way to a panel gives the same bits as dequantizing before. */
+/* Dequantizing while a panel is packed gives the same bits as dequantizing B before the GEMM. */
 TEST(panels_have_the_bits_of_dequantized_weights) {
     test_each_variant(TDM_OP_GEMM_WEIGHTS, dequantizes_panels, compare_row);
 }
@@ -333,7 +331,8 @@ DEVICE_TEST(descriptions_that_do_not_fit_are_refused) {
 }
 
 /*
- * Variants that read quantized values in place get a copy here, except on CPU cores, which refuse.
+ * For such a B, variants that read quantized values in place get a copy. On CPU cores they refuse
+ * instead.
  */
 DEVICE_TEST(lines_that_begin_within_bytes_are_not_read_in_place) {
     tdm_gemm_desc desc = small_desc();
@@ -395,7 +394,7 @@ DEVICE_TEST(more_steps_of_k_than_rows_count_are_refused) {
     tdm_gemm_plan_destroy(plan);
 }
 
-/* Weights are packed once and used for one row and for many. */
+/* Weights are packed once and used for one row of A and for many. */
 DEVICE_TEST(weights_packed_once_serve_every_m) {
     static const int64_t sizes[] = {1, 4, 40};
     tdm_packed *packed = NULL;

@@ -1,4 +1,6 @@
-/* Weights packed once: which plans they serve and which refuse them, and the packing kernels. */
+/*
+ * The tests check which plans packed weights serve and which refuse them, and the packing kernels.
+ */
 // ctest: device kernels=gemm cost=10
 #include <string.h>
 
@@ -8,7 +10,7 @@
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
-/* Batch dimensions of A and D; those of B are always packed_batch. */
+/* These are the batch dimensions of A and D; those of B are always packed_batch. */
 typedef struct batching {
     int rank;
     int64_t a[3], d[3];
@@ -26,8 +28,8 @@ static bool takes_boxes(const tdm_variant *row) {
 }
 
 /*
- * Describes a batched GEMM with packed B, m×6 by 6×5 or m×8 by 8×8, in types that the variant
- * takes. The variant is forced unless it is NULL or does not take such a D.
+ * Describes a batched GEMM with packed B, in types that the variant takes. It is m×6 by 6×5, or m×8
+ * by 8×8 for tensor maps. The variant is forced unless it is NULL or does not take such a D.
  */
 static tdm_gemm_desc batched_desc(const batching *batch, int64_t m, const tdm_variant *row) {
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
@@ -87,7 +89,7 @@ static void share_packed(const test_device *device, const tdm_gemm_desc *packer,
     tdm_gemm_plan *plan = NULL;
     tdm_packed *packed = NULL;
     gemm_table t;
-    // Each run has other weights, so that memory left over from the run before cannot pass.
+    // Each run has other weights, so that results from memory of an earlier run are wrong.
     static uint64_t seed = 100;
     gemm_table_lay(&t, device, &desc);
     test_array_fill(&t.b, TEST_DATA_SMALL_INTEGER, seed++);
@@ -102,14 +104,17 @@ static void share_packed(const test_device *device, const tdm_gemm_desc *packer,
     gemm_table_clear(&t);
 }
 
-/* The launch's z dimension is the first, the second, the third, or all dimensions merged. */
+/*
+ * The z dimension of the launch is the first, the second or the third batch dimension, or all of
+ * them merged.
+ */
 static const batching batchings[] = {
     {3, {4, 1, 2}, {4, 3, 2}}, {2, {1, 2}, {3, 2}}, {3, {1, 3, 1}, {1, 3, 2}}, {2, {3, 2}, {3, 2}}};
 #define BATCHINGS (sizeof batchings / sizeof *batchings)
 
 /*
- * Packs with the plan of each batching, with m rows in D, and runs the plan of each. Slow
- * implementations pack only with the next batching.
+ * Packs with the plan of each batching, with m rows in D, and runs the plan of every batching. Slow
+ * implementations pack only with the plan of the next batching.
  */
 static void share_in_any_order(const test_device *device, const tdm_variant *row, int64_t m) {
     const size_t packers = test_is_small() ? 1 : BATCHINGS;
@@ -363,14 +368,14 @@ DEVICE_TEST(packed_weights_of_another_kind_are_refused) {
 
 /* ---- the packing kernels alone: every element at its offset, zeros past the matrix ---- */
 
-/* A source of depth×lines with a placement, packed in one batch of `batch`. */
+/* The source is depth×lines with a placement. It is one entry of a batch of `batch`. */
 typedef struct pack_case {
     int64_t depth, lines, batch;
     test_placement placement;
     int lines_first; /* the source is stored as lines×depth */
 } pack_case;
 
-/* Depths near the eight rows of one step, and one beyond a work-item's share. */
+/* These depths are near the eight rows of one step; the last exceeds a work-item's share. */
 static const int64_t depths[] = {1, 7, 8, 9, 1500};
 
 static void expect_panels(const pack_case *c, int width, const test_array *source,

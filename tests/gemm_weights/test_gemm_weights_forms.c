@@ -1,7 +1,7 @@
 /*
- * Quantized weights with A of f16 and bf16 in every form: packed, N×K and K×N, with odd M, N and K,
- * in groups that no tile has a scale for. No form falls back to a reference kernel, and results
- * keep the bound of docs/numerics.md.
+ * Quantized weights are multiplied by A of f16 and bf16 in every form: packed, N×K and K×N. M, N
+ * and K are odd in some cases, and some groups match no tile. No form falls back to a reference
+ * kernel, and results keep the bound of docs/numerics.md.
  */
 // ctest: device rusticl_in_ci timeout=240 cost=15
 #include <string.h>
@@ -65,7 +65,7 @@ static void refuse_reference(const tdm_gemm_plan *plan) {
                        tdm_gemm_plan_refusals(plan));
 }
 
-/* Groups that are whole blocks of K are multiplied on tensor cores, however B is stored. */
+/* If groups are whole blocks of K, the GEMM runs on tensor cores, however B is stored. */
 static void require_tensor_cores(const weights_trial *t, const tdm_gemm_plan *plan) {
     const uint32_t needed = TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY;
     const char *const variant = tdm_gemm_plan_variant(plan);
@@ -107,8 +107,8 @@ static void check_row(const weights_trial *t, const tdm_gemm_plan *plan) {
 }
 
 /*
- * Selects cases for the variants for few rows of A and for more. At small scale the two types of A
- * alternate.
+ * Selects cases for variants for few rows of A and for variants for more rows. At small scale the
+ * two types of A alternate.
  */
 static bool is_multiplied(const weights_trial *t, int kind, int form) {
     const bool other = test_is_small() && (form + kind) % COUNT(halves) != (t->a_type == TDM_BF16);
@@ -142,7 +142,7 @@ DEVICE_TEST(many_rows_need_no_workspace) {
 
 /* ---- results --------------------------------------------------------------------------------- */
 
-/* Some operands are converted first: a transposed A, and batches that share an operand. */
+/* Some operands are converted first: a transposed A, and an operand that batch entries share. */
 DEVICE_TEST(entries_that_share_an_operand_have_their_own_results) {
     for (int kind = 0; kind < COUNT(kinds); kind++)
         for (int i = 0; i < 3; i++) {
@@ -156,12 +156,15 @@ DEVICE_TEST(entries_that_share_an_operand_have_their_own_results) {
         }
 }
 
-/* The workspace also holds the parts of K. */
+/* The workspace holds the converted weights and the partial results of a split K. */
 DEVICE_TEST(parts_of_k_stand_beside_lines) {
     weights_trial_run(trial_of(device, Q4_0, FORM_COLUMNS, TDM_F16, 64, 16, 2080));
 }
 
-/* B(p, j) is quantized value p + j, so every other row starts within a byte. */
+/*
+ * Neighbouring rows of B are one element apart and overlap, so every other row starts inside a
+ * byte.
+ */
 static void multiply_within_bytes(const test_device *device, const char *variant) {
     for (int form = FORM_LINES; form < FORMS; form++) {
         weights_trial t = trial_of(device, Q4_0, form, TDM_F32, 20, 9, 41);

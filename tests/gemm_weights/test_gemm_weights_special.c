@@ -1,11 +1,11 @@
 /*
- * Infinite scales: D is infinite where the products of their groups are not zero, whatever a kernel
- * pads its tiles, lanes and chunks with beyond the last step of K.
+ * With infinite scales, D is infinite where the products of their groups are not zero. The values
+ * with which a kernel pads tiles, lanes and chunks beyond the last step of K must not change that.
  *
- * Special rows of A: all zeros, with a NaN, an infinity, denormals, or so small that their scale
- * would be denormal, together with a channel whose scale is 0.
+ * Special rows of A are all zeros, contain a NaN, an infinity or denormals, or are so small that
+ * their scale would be denormal. One channel then has a scale of 0.
  *
- * Rows of the largest numbers: products with quantized values overflow, but products with scaled
+ * In rows of the largest numbers, products with quantized values overflow, but products with scaled
  * values do not. Quantized values minus zero points are positive, so that no partial sum of a group
  * is zero by chance.
  */
@@ -32,8 +32,8 @@ enum {
     ROW_NAN,
     ROW_INFINITY,
     ROW_DENORMALS,
-    ROW_TINY, /* normal numbers, but not their 127th part */
-    ROW_MIN,  /* the smallest nonzero scale, exact quantized values */
+    ROW_TINY, /* the elements are normal numbers, but a 127th of them is not */
+    ROW_MIN,  /* gives the smallest nonzero scale and exact quantized values */
     ROW_PLAIN
 };
 
@@ -65,8 +65,8 @@ typedef struct special_trial {
 } special_trial;
 
 /*
- * The last group has few steps, one step, more than a tile of steps, or all of them; or one group
- * spans all of K.
+ * The last group has few steps, one step, more steps than a tile, or as many as the other groups.
+ * In some trials one group spans all of K.
  */
 static const special_trial trials[] = {
     {70, 32, TDM_F32, TDM_DTYPE_NONE, INFINITE_SCALES},
@@ -191,8 +191,8 @@ static void fill(special_case *c) {
 }
 
 /*
- * Near the smallest normal number devices may flush to zero. The error must be within what K such
- * terms can make.
+ * Devices may flush terms near the smallest normal number to zero. The error must not exceed the
+ * sum of K such terms.
  */
 static bool is_right(const special_case *c, double actual, double expected, double size) {
     if (isnan(expected))
@@ -246,7 +246,7 @@ static void run_case(const special_trial *s, weights_trial t) {
     weights_trial_destroy(&c.w);
 }
 
-/* If no kernel does both, A is quantized and the weights are dequantized in separate steps. */
+/* If no kernel does both, separate steps quantize A and dequantize the weights. */
 static void run_stages(const test_device *device, const special_trial *t) {
     static const tdm_dtype codes[] = {TDM_S8, TDM_S4}, dequantized[] = {TDM_F32, TDM_BF16};
     for (int x = 0; x < 16; x++) {

@@ -1,9 +1,9 @@
 /*
- * Tensor-core variants for quantized weights, beyond the common sample. K spans several tiles and
- * their ends, so that all stages of local memory are used and reused. The cases cover every kind of
- * scale and zero point, operands copied by 16 bytes and by elements, and K in parts. If a variant
- * has no room, the next one is chosen. Data are small integers and scales are powers of two, so
- * sums are exact in any order.
+ * Tensor-core variants for quantized weights are tested beyond the common sample. K spans several
+ * tiles and their ends, so that all stages of local memory are used and reused. The cases cover
+ * every kind of scale and zero point, operands copied by 16 bytes and by elements, and K in parts.
+ * If a variant has no room, the next one is chosen. Data are small integers and scales are powers
+ * of two, so sums are exact in any order.
  */
 // ctest: device cuda timeout=120 cost=10
 #include <stdio.h>
@@ -17,7 +17,7 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 typedef struct tensor_trial {
-    int64_t less_rows; /* fewer rows than the tile has */
+    int64_t less_rows; /* number of rows by which M is smaller than the tile */
     int64_t k, group;
     tdm_dtype scale, zero;
     int packed, split, transpose_a, epilogue;
@@ -27,8 +27,8 @@ typedef struct tensor_trial {
 
 static const tensor_trial trials[] = {
     /*
-     * one block, one tile and a block, many tiles, an end inside a block; groups of one, two, four
-     * blocks, one for all of K
+     * K is one block, one tile and a block, or many tiles, or it ends inside a block. Groups are
+     * one, two or four blocks, or all of K.
      */
     {.less_rows = 3, .k = 32, .scale = TDM_F32},
     {.k = 1184, .group = 32, .scale = TDM_F16, .zero = TDM_S8},
@@ -37,18 +37,18 @@ static const tensor_trial trials[] = {
     {.k = 2336, .group = 128, .scale = TDM_F32, .zero = TDM_S8, .parameters = TEST_TRANSPOSED},
     {.less_rows = 1, .k = 288, .group = 96, .scale = TDM_F16, .zero = TDM_S32},
     {.k = 1100, .group = 64, .scale = TDM_F32, .zero = TDM_S8},
-    /* copied by elements: A, B, both */
+    /* A, B or both are copied by elements. */
     {.less_rows = 5, .k = 320, .group = 64, .scale = TDM_F32, .zero = TDM_S8, .a = TEST_OFFSET},
     {.k = 320, .group = 32, .scale = TDM_F16, .zero = TDM_S8, .b = TEST_PADDED},
     {.less_rows = 8, .k = 320, .scale = TDM_F32, .zero = TDM_S32, .transpose_a = 1},
     {.k = 70, .scale = TDM_F32, .a = TEST_SPREAD, .b = TEST_OFFSET},
-    /* packed weights; entries of a batch; the end of the epilogue */
+    /* These have packed weights, batch entries, and an epilogue. */
     {.k = 576, .group = 32, .scale = TDM_F16, .zero = TDM_S8, .packed = 1, .batch = 2},
     {.less_rows = 2, .k = 544, .scale = TDM_F32, .packed = 1, .epilogue = 1},
-    /* q8_0 and q4_0, by the bits of B: an f16 scale for 32 steps; packed and in place */
+    /* With s8 or s4 these are q8_0 or q4_0: an f16 scale for 32 steps, packed and in place. */
     {.k = 1184, .group = 32, .scale = TDM_F16},
     {.less_rows = 1, .k = 352, .group = 32, .scale = TDM_F16, .packed = 1, .epilogue = 1},
-    /* parts of K: of whole tiles, with a shorter last one */
+    /* K is split into whole tiles, or has a shorter last part. */
     {.k = 1024, .group = 32, .scale = TDM_F32, .zero = TDM_S8, .split = 2, .epilogue = 1},
     {.less_rows = 8, .k = 1120, .group = 128, .scale = TDM_F16, .split = 5, .batch = 2}};
 
@@ -112,8 +112,8 @@ TEST(exact_sums) {
 /* ---- the choice ------------------------------------------------------------------------------ */
 
 /*
- * Expected choices, from docs/decisions/occupancy-and-waves.md. `part` is part of the variant's
- * name or of the path to it.
+ * The expected choices are those of docs/decisions/occupancy-and-waves.md. `part` is a part of
+ * the variant's name or of the path to it.
  */
 typedef struct choice_row {
     int64_t m, n, k;
@@ -145,7 +145,10 @@ static void check_choice(const test_device *device, const choice_row *choice, td
     tdm_gemm_plan_destroy(plan);
 }
 
-/* The best remaining tile is chosen, not the fallback for having none. */
+/*
+ * If the best tile has no room, the best remaining tile is chosen, not the fallback for having
+ * none.
+ */
 TEST(a_tile_without_room_leaves_the_next) {
     static const struct {
         const char *best;

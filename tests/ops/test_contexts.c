@@ -1,5 +1,5 @@
-// Objects of two contexts in one process: they coexist and refuse each other by name. Also structs
-// of other library versions.
+// Objects of two contexts in one process coexist, and their refusals name the devices. Structs of
+// other library versions are tested too.
 // ctest: device
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static void close_twin(own_device *other, tdm_tensor *tensor) {
     own_device_close(other);
 }
 
-/* The devices share one selector, so the text must distinguish them. */
+/* The devices have the same selector, so the message must distinguish them in another way. */
 static void expect_foreign(const test_device *device, tdm_status status, const char *what) {
     char text[512];
     snprintf(text, sizeof text, ": %s is on device %s of another context than the stream", what,
@@ -104,7 +104,7 @@ DEVICE_TEST(a_device_opens_again_after_its_last_release) {
     tdm_context_destroy(other.context);
 }
 
-/* A device that was just opened has built nothing yet. */
+/* A device that was just opened has built no kernel yet. */
 DEVICE_TEST(no_kernel_is_built_while_recording) {
     tdm_tensor *theirs;
     tdm_graph *graph;
@@ -124,7 +124,7 @@ DEVICE_TEST(no_kernel_is_built_while_recording) {
     close_twin(&other, theirs);
 }
 
-/* If there are devices, the message does not list the backends that have none. */
+/* If there are devices, the message omits the backends that have none. */
 DEVICE_TEST(a_device_that_is_not_there_is_told_by_number_or_name) {
     tdm_context *context;
     tdm_device *none;
@@ -145,10 +145,9 @@ DEVICE_TEST(a_device_that_is_not_there_is_told_by_number_or_name) {
     tdm_context_destroy(context);
 }
 
-/* ---- structs of programs that were built with other versions of the library: shorter and longer
- * ones ---- */
+/* ---- structs of other versions of the library: shorter and longer ones ---- */
 
-/* A struct of a later version: the members that this version knows, and more. */
+/* This is a struct of a later version: it has the members that this version knows, and more. */
 typedef union later {
     char bytes[8192];
     size_t struct_size;

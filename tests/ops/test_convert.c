@@ -1,4 +1,4 @@
-/* Conversion between dtypes: every variant to every target on every device, bit for bit.
+/* Tests conversion between dtypes: every variant to every target on every device, bit for bit.
  * ctest: device timeout=240 */
 #include <math.h>
 
@@ -19,8 +19,8 @@ enum {
     DTYPES = sizeof dtypes / sizeof dtypes[0]
 };
 
-/* Returns true if the device may give this result: any NaN for a NaN, and zero for a number that it
- * may flush on the way. */
+/* Returns true if the device may give this result. A NaN may become any NaN, and a number that the
+ * device may flush may become zero. */
 static bool is_legal(tdm_dtype from, tdm_dtype to, double x, double expected, double actual) {
     if (isnan(expected))
         return isnan(actual);
@@ -146,8 +146,8 @@ static double narrow_number(tdm_dtype dtype, uint32_t bits, uint32_t infinity) {
                                      : tdm_f32_from_bf16((uint16_t)bits));
 }
 
-/* The midpoint of every interval between neighbours of a two-byte float, and the f32 on either side
- * of it. */
+/* Tests the midpoint of every interval between neighbours of a two-byte float, and the f32 numbers
+ * next to it. */
 DEVICE_TEST(every_rounding_to_the_narrow_floats) {
     for (int n = 0; n < 2; n++) {
         const tdm_dtype to = n == 0 ? TDM_F16 : TDM_BF16;
@@ -168,8 +168,8 @@ DEVICE_TEST(every_rounding_to_the_narrow_floats) {
     }
 }
 
-/* If converted through f32, the first of each three would round to a tie, and then in the wrong
- * direction. */
+/* Three neighbouring integers lie around a tie. If the first were converted through f32, it would
+ * be rounded to the tie, and then in the wrong direction. */
 DEVICE_TEST(integers_round_once) {
     test_array source;
     test_array_create(&source, device, TDM_S32, 1, DIMS(24 * 48), TEST_DENSE);

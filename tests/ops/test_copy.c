@@ -1,4 +1,5 @@
-/* Copies between tensors and with the host, and fill: every variant on every device, bit for bit.
+/* Tests copies between tensors and with the host, and fills: every variant on every device, bit for
+ * bit.
  * ctest: device timeout=180 */
 #include <math.h>
 #include <stdatomic.h>
@@ -17,7 +18,10 @@
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
-/* Returns a dtype of each element size, 0 for s4; NaN patterns of f16 must survive. */
+/*
+ * Returns a dtype of each element size, where 0 stands for s4. f16 is used because NaN patterns
+ * must survive.
+ */
 static tdm_dtype dtype_of_bytes(int bytes) {
     return bytes == 0   ? TDM_S4
            : bytes == 1 ? TDM_U8
@@ -42,8 +46,8 @@ enum {
     FACTORS
 };
 
-/* Dense tensors on both sides use the driver's own copy: the copy is tested, but the variant does
- * not run. */
+/* If both tensors are dense, the driver's own copy is used. The copy is tested then, but the
+ * variant does not run. */
 static void copy_case(const test_device *device, const tdm_variant *variant, const op_shape *shape,
                       test_placement x, test_placement y) {
     test_array source, target;
@@ -151,8 +155,8 @@ DEVICE_TEST(a_repeated_source_is_spread_out) {
     test_array_destroy(&target);
 }
 
-/* Sizes are long enough to be split among cores, and uneven in words. The value has bits that are
- * not a repeated word, and the copy starts at any element. */
+/* Copies and fills a tensor of about `bytes` bytes, which is long enough to be split among cores.
+ * `place` is the placement of the copy's source and of the fill's target. */
 static void copy_and_fill(const test_device *device, tdm_dtype dtype, double value,
                           test_placement place, int64_t bytes) {
     test_array source, target;
@@ -191,8 +195,7 @@ DEVICE_TEST(large_dense_copies_and_fills) {
     test_pass_caches(device, false);
 }
 
-/* This is the first test of the program: no kernel is built yet, and the driver's own copy and fill
- * need none. */
+/* The driver's own copy and fill need no kernel, so recording does not have to build one. */
 DEVICE_TEST(long_runs_are_recorded_without_kernels) {
     test_array source, target, filled;
     tdm_graph *graph;
@@ -231,8 +234,8 @@ DEVICE_TEST(equal_views_are_left_alone) {
 
 /* ---- the host ---- */
 
-/* Returns the element strides of a host array of this shape, last dimension first when transposed,
- * with gaps. */
+/* Computes the element strides of a host array of this shape. Kinds are dense, padded, transposed
+ * (last dimension first), and with gaps. Returns the extent in elements. */
 static size_t host_layout(const op_shape *shape, int kind, int64_t strides[TDM_MAX_RANK]) {
     tdm_layout layout;
     static const test_placement placements[] = {TEST_DENSE, TEST_PADDED, TEST_TRANSPOSED,
@@ -302,8 +305,8 @@ DEVICE_TEST(host_copies) {
                         n / TEST_PLACEMENTS / 4 % 2 != 0);
 }
 
-/* A call that fails after it lent memory to the driver: nothing uses the memory any more when the
- * call returns. */
+/* The call fails after it lent memory to the driver. When it returns, nothing may use the memory
+ * any more. */
 typedef struct lent_case {
     const char *failing; /* the driver call */
     test_placement placement;
@@ -312,19 +315,19 @@ typedef struct lent_case {
 } lent_case;
 
 static const lent_case lent_cases[] = {
-    // the caller's memory, in use by the first copy
+    // The first copy uses the caller's memory.
     {"clEnqueueNDRangeKernel", TEST_TRANSPOSED, 0, false},
-    // a dense copy of the caller's memory
+    // The driver uses a dense copy of the caller's memory.
     {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, false},
     {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, false},
     {"clEnqueueBarrierWithWaitList", TEST_DENSE, 1, true},
     {"clEnqueueBarrierWithWaitList", TEST_TRANSPOSED, 1, true},
 };
 
-/* CL_OUT_OF_RESOURCES */
+/* This is CL_OUT_OF_RESOURCES. */
 #define OUT_OF_RESOURCES (-5)
 
-/* Not on the stack: a call that does not wait leaves them in use. */
+/* These are not on the stack, because a call that does not wait would leave them in use. */
 static atomic_bool is_done;
 static unsigned char lent[256], as_lent[256];
 
@@ -370,7 +373,7 @@ static void fail_behind_task(const test_device *device, const lent_case *c, bool
 DEVICE_TEST(host_copies_that_fail_wait_first) {
     if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
         return;
-    /* CUDA's streams keep their order without a barrier, so there is none that could fail. */
+    /* CUDA streams keep their order without a barrier, so no barrier can fail. */
     const size_t count = test_runs_on_cuda() ? 1 : sizeof lent_cases / sizeof lent_cases[0];
     for (size_t i = 0; i < count; i++) {
         fail_behind_task(device, &lent_cases[i], false);
@@ -441,7 +444,7 @@ DEVICE_TEST(copy_misuse_is_refused) {
     test_array_destroy(&wide);
 }
 
-/* Odd counts end inside a byte, whose other half is a gap; offsets and strides leave out whole
+/* An odd count ends inside a byte, whose other half is a gap. Offsets and strides leave out whole
  * bytes. */
 DEVICE_TEST(nibbles_are_filled) {
     static const double values[][2] = {{7.4, 7},        {1e9, 7},   {-1e9, -8}, {3.5, 4},

@@ -1,4 +1,4 @@
-// Copies between tensors of two devices: of two contexts, and of two drivers if the run has them.
+// Tensors are copied between two devices: of two contexts, and of two drivers if the run has them.
 // ctest: device threads
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,7 +87,7 @@ static void matrix_destroy(matrix *made) {
     free(made->host);
 }
 
-/* Returns the bit offset of an element of the view in the host's copy of the whole. */
+/* Returns the bit offset of an element of the view in the host's copy of the whole tensor. */
 static int64_t bit_place(const matrix *made, int64_t row, int64_t column, int bits) {
     return (tdm_tensor_offset(made->view) + row * tdm_tensor_stride(made->view, 0) +
             column * tdm_tensor_stride(made->view, 1)) *
@@ -98,7 +98,7 @@ static unsigned nibble_at(const unsigned char *bytes, int64_t bit) {
     return bytes[bit / 8] >> (bit % 8) & 15u;
 }
 
-/* Writes the expected contents of the target's whole: the source's elements at their positions,
+/* Writes the expected contents of the whole target: the source's elements at their positions, and
  * everything else unchanged. */
 static void put_expected(matrix *target, const matrix *source, tdm_dtype dtype) {
     const int bits = tdm_dtype_info(dtype)->bits;
@@ -322,8 +322,8 @@ static long fail_call(const endpoint *from, const endpoint *to, long nth) {
     return calls;
 }
 
-/* After the failure of any driver call there is a status with a message, nothing is leaked, and the
- * next copy is right. */
+/* After any driver call fails, there is a status with a message, nothing is leaked, and the next
+ * copy is right. */
 static void check_failures(const endpoint *from, const endpoint *to) {
     const bool given = from->device->stages_copies;
     from->device->stages_copies = true;

@@ -1,4 +1,5 @@
-// GGUF blocks to quantized tensors and back, bit for bit; device results from them; refused calls.
+// GGUF blocks become quantized tensors and are read back, bit for bit. The tests also cover device
+// results from them, and refused calls.
 // ctest: device
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,9 @@ static void write_blocks(const test_device *device, int format, const void *bloc
     TEST_OK(tdm_tensor_write_blocks(device->stream, formats[format].format, blocks, bytes, tensor));
 }
 
-/* Checks that reading gives these blocks and writes nothing around them. Nothing is aligned. */
+/*
+ * Checks that reading gives these blocks and writes nothing around them. The memory is not aligned.
+ */
 static void expect_blocks(const test_device *device, int format, const tdm_tensor *tensor,
                           const unsigned char *blocks, size_t bytes) {
     unsigned char *const back = malloc(bytes + 2);
@@ -79,15 +82,15 @@ static void round_trip(const test_device *device, int format, tdm_tensor *tensor
     free(blocks);
 }
 
-/* The last two shapes have rows in parts and in several pieces. */
+/* The last two shapes have rows in parts, and several pieces. */
 DEVICE_TEST(blocks_come_back_bit_for_bit) {
     static const int64_t shapes[][2] = {
         {5, 32}, {3, 160}, {0, 64}, {2, (1 << 20) + 32}, {1100, 1024}};
     for (int f = 0; f < FORMATS; f++) {
         for (int i = 0; i < (test_is_small() ? 3 : 5); i++)
             round_trip(device, f, create(device, f, shapes[i][0], shapes[i][1]));
-        /* Other descriptions give the same blocks: those of a vector, of whole rows, and of all
-         * rows. */
+        /* Other block sizes describe the same blocks: in a vector, in one block per row, and in a
+         * single row. */
         tdm_tensor *line;
         TEST_OK(tdm_tensor_create_quantized(device->device, formats[f].codes, 1, DIMS(96), DIMS(32),
                                             TDM_F16, TDM_DTYPE_NONE, &line));
@@ -101,7 +104,7 @@ DEVICE_TEST(blocks_come_back_bit_for_bit) {
     }
 }
 
-/* Rows with gaps, some of which are left out: only the view's own blocks are written and read. */
+/* The view leaves out some rows and columns. Only its own blocks are written and read. */
 DEVICE_TEST(views_take_blocks) {
     for (int f = 0; f < FORMATS; f++) {
         const size_t size = formats[f].bytes;
@@ -124,7 +127,7 @@ DEVICE_TEST(views_take_blocks) {
     }
 }
 
-/* Rows that are interleaved, those of s4 two to a byte: pieces hold whole bytes. */
+/* The rows are interleaved, and two rows of s4 share a byte. Pieces hold whole bytes. */
 DEVICE_TEST(columns_take_blocks) {
     for (int f = 0; f < (test_is_small() ? 0 : FORMATS); f++) {
         tdm_tensor *const across = create_with(device, formats[f].codes, DIMS(1088, 964),
@@ -166,8 +169,7 @@ DEVICE_TEST(devices_read_blocks_as_the_host_does) {
     }
 }
 
-/* ---- refused calls
- * ---------------------------------------------------------------------------- */
+/* ---- refused calls --------------------------------------------------------------------------- */
 
 DEVICE_TEST(what_is_no_matrix_of_blocks_is_refused) {
     static unsigned char host[4096];
@@ -200,7 +202,7 @@ DEVICE_TEST(what_is_no_matrix_of_blocks_is_refused) {
     TEST_OK(tdm_tensor_create_quantized(device->device, TDM_S8, 3, DIMS(2, 2, 64), DIMS(1, 1, 32),
                                         TDM_F16, TDM_DTYPE_NONE, &cube));
     TEST_OK(tdm_tensor_create(device->device, TDM_S8, 2, DIMS(4, 64), &plain));
-    /* The last byte holds two elements of s4, and one of them is not the tensor's. */
+    /* The last byte holds two elements of s4, and only one of them belongs to the tensor. */
     tdm_tensor *const all =
         create_with(device, TDM_S4, DIMS(64, 4), DIMS(32, 1), TDM_F16, TDM_DTYPE_NONE);
     TEST_OK(tdm_tensor_slice(all, 0, 0, 32, 1, &half));
@@ -235,7 +237,9 @@ DEVICE_TEST(what_is_no_matrix_of_blocks_is_refused) {
         tdm_tensor_destroy(made[i]);
 }
 
-/* Missing host memory gives a status, nothing leaks, and the next try succeeds. */
+/*
+ * If host memory is missing, the call returns a status, nothing leaks, and the next try succeeds.
+ */
 DEVICE_TEST(nothing_leaks_without_host_memory) {
     unsigned char *const blocks = any_blocks(8 * 34, 9);
     tdm_tensor *const tensor = create(device, 0, 4, 64);

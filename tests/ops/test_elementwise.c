@@ -27,7 +27,7 @@ _Static_assert(TDM_CODE_F32 == TDM_F32 && TDM_CODE_F16 == TDM_F16 && TDM_CODE_BF
                    TDM_CODE_S32 == TDM_S32 && TDM_CODE_S8 == TDM_S8 && TDM_CODE_U8 == TDM_U8,
                "dtype codes");
 
-/* Relation of an input's shape to the output's. */
+/* This is how an input's shape differs from the output's. */
 typedef enum broadcast {
     FULL,
     ONE_ROW,    /* the first dimension is 1 */
@@ -77,7 +77,7 @@ static op_shape shape_of_input(const op_shape *output, broadcast kind) {
     return shape;
 }
 
-/* Returns the index of the input's element that belongs to output element `index`. */
+/* Returns the index of the input element that output element `index` uses. */
 static int64_t index_under(const op_shape *input, const op_shape *output, int64_t index) {
     int64_t place = 0;
     int64_t step = 1;
@@ -152,9 +152,9 @@ static void check_element(const problem *p, int64_t i) {
                        bound);
 }
 
-/* Wide rows need an output without gaps, and inputs without gaps or with one repeated element.
- * These placements guarantee that, except if rows of one element leave padding between all of
- * them. */
+/* Variants with vectors need an output without gaps, and inputs without gaps or with one repeated
+ * element. These placements guarantee that. In rows of one element, however, padding may separate
+ * all elements. */
 static bool must_accept(const tdm_variant *variant, const problem *p, const test_placement in[2]) {
     bool dense = !test_has_gaps(p->shape->rank, p->shape->shape, p->placement);
     for (int n = 0; n < p->inputs; n++)
@@ -189,7 +189,7 @@ enum {
     F_IN_A,
     F_CAST_A,
     F_DATA,
-    F_IN_B, /* from here on: two inputs only */
+    F_IN_B, /* the factors from here on are only for two inputs */
     F_CAST_B,
     FACTORS
 };
@@ -251,7 +251,7 @@ enum {
         1 << 14 /* numbers from -110 to 110: exponentials underflow there, results saturate */
 };
 
-/* On a slow implementation only each `step`-th number of the sample is used. */
+/* On a slow implementation only every `step`-th number of the sample is used. */
 static int64_t sample_numbers(float *numbers, int64_t step) {
     int64_t count = 0;
     for (int64_t i = 0; i < SAMPLED_BITS; i += step) {
@@ -325,7 +325,7 @@ DEVICE_TEST(in_place) {
     }
 }
 
-/* Shapes are two digits: 43 is [4, 3]. */
+/* Each shape is given as two digits: 43 means [4, 3]. */
 static const struct {
     int op;
     tdm_dtype a, b, y;

@@ -52,8 +52,8 @@ static void output_shape(const op_reduce_case *c, int *rank, int64_t shape[TDM_M
             shape[(*rank)++] = 1;
 }
 
-/* Splits a row-major index of x into the output's index and the index among the reduced
- * elements. */
+/* Splits a row-major index of x into the index of the output and the index among the elements
+ * reduced to it. */
 static void split_index(const op_reduce_case *c, int64_t index, int64_t *output, int64_t *reduced) {
     int64_t output_step = 1;
     int64_t reduced_step = 1;
@@ -286,7 +286,7 @@ static void add_equal_terms(const test_device *device, const tdm_variant *row) {
     }
 }
 
-/* Reduces by rows, by columns, by parts and all at once. */
+/* Reduces rows, columns, parts and the whole tensor. */
 TEST(equal_terms) {
     test_each_variant(TDM_OP_REDUCE, adds_floats, add_equal_terms);
 }
@@ -316,8 +316,8 @@ DEVICE_TEST(the_same_bits_on_every_run) {
     test_array_destroy(&y);
 }
 
-/* The call is recorded, because a recording gets no memory for partial results: every work-item
- * covers a block and more. */
+/* The call is recorded, because a recording gets no memory for partial results. Every work-item
+ * then covers a block and more. */
 static double in_one_launch(const test_device *device, tdm_reduction op, const test_array *x) {
     tdm_graph *graph;
     test_array y;
@@ -385,7 +385,7 @@ DEVICE_TEST(over_nothing) {
 
 /* ---- misuse ---- */
 
-/* x is [4, 6, 5]; y's shape is given as digits: 45 is [4, 5]. */
+/* x is [4, 6, 5]. The shape of y is given as digits: 45 means [4, 5]. */
 static const struct {
     tdm_dtype x, y;
     int y_shape, axis_count, axes[2], op;

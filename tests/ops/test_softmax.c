@@ -1,4 +1,4 @@
-/* Softmax: every variant on every device, against the oracle.
+/* Every variant of softmax is compared with the oracle on every device.
  * ctest: device timeout=240 */
 #include <math.h>
 
@@ -13,9 +13,10 @@
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
 /*
- * The f32 result is within this many units of 2^-24·y. The terms are exp twice at 3 ulps (6 units
- * each), as many for the rounding of x - max, 32 roundings of the sum, and 5 for the division. The
- * rounding of x - max is (x - max)·2^-24 in the exponent, see below. */
+ * The f32 result is within this many units of 2^-24·y. Two calls of exp have 3 ulps (6 units) each,
+ * and the rounding of x - max has as many. The sum has 32 roundings, and the division has 5 units.
+ * A difference x - max adds its magnitude in units, see check_line.
+ */
 enum {
     UNITS = 64
 };

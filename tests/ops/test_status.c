@@ -1,4 +1,4 @@
-// Status codes, detail texts, dtypes, log, host allocator: everything that needs no device.
+// Tests everything that needs no device: status codes, detail texts, dtypes, log, host allocator.
 // ctest: threads
 #include <stdio.h>
 #include <stdlib.h>

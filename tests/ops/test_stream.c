@@ -1,4 +1,5 @@
-// Streams, events, host tasks, recording, sticky failures, and the order of work across streams.
+// Tests streams, events, host tasks, recording, sticky failures, and the order of work across
+// streams.
 // ctest: device threads
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -58,7 +59,7 @@ DEVICE_TEST(events_are_done_and_time_grows_with_the_work) {
     tdm_tensor_destroy(tensor);
 }
 
-/* Tasks write atomics: ThreadSanitizer does not see that the driver makes the host wait for
+/* Tasks write atomics, because ThreadSanitizer does not see that the driver makes the host wait for
  * them. */
 static void append(void *user) {
     atomic_int *const seen = user;
@@ -120,8 +121,8 @@ DEVICE_TEST(a_stream_waits_for_anothers_event) {
     tdm_tensor_destroy(tensor);
 }
 
-/* A block that is freed while a slow stream still reads it goes to another stream, whose write must
- * wait. */
+/* A block is freed while a slow stream still reads it. Another stream gets the block, and its write
+ * must wait. */
 DEVICE_TEST(an_early_free_does_not_let_the_next_owner_in) {
     tdm_stream *other;
     TEST_OK(tdm_stream_create(device->device, &other));
@@ -196,7 +197,7 @@ DEVICE_TEST(recordings_replay_the_same) {
     tdm_stream_destroy(other);
     // The graph keeps the blocks of destroyed tensors.
     tdm_tensor_destroy(c);
-    tdm_tensor *const heir = vector(device); // would be given c's block first
+    tdm_tensor *const heir = vector(device); // would get c's block if that were free
     TEST_OK(tdm_tensor_fill(device->stream, -7, heir));
     TEST_OK(tdm_graph_launch(graph, device->stream));
     expect_all(device->stream, a, 16);
@@ -220,7 +221,10 @@ DEVICE_TEST(a_stream_may_go_while_it_records) {
     tdm_tensor_destroy(a);
 }
 
-/* Temporaries of work that nobody waited for, and workspaces, must be reused and not accumulate. */
+/*
+ * Work that nobody waited for uses temporaries and workspaces. They must be reused and not
+ * accumulate.
+ */
 DEVICE_TEST(temporaries_do_not_pile_up) {
     const int64_t shape[] = {64, 256}, square[] = {256, 256};
     tdm_memory_stats before = {.struct_size = sizeof before}, after = before;

@@ -1,5 +1,5 @@
-// Tensors, views, buffers: shapes, strides and refused arguments. The tests of copies check the
-// data behind views.
+// Tests tensors, views and buffers: shapes, strides and refused arguments. The tests of copies
+// check the data behind views.
 // ctest: device
 #include <string.h>
 
@@ -131,7 +131,7 @@ DEVICE_TEST(reshapes_without_a_copy_or_not_at_all) {
     TEST_OK(tdm_tensor_reshape(tensor, 5, DIMS(2, 2, 1, 6, 5), &view));
     expect_layout(view, 5, DIMS(2, 2, 1, 6, 5), DIMS(60, 30, 0, 5, 1), 0);
     tdm_tensor_destroy(view);
-    // Rows of a slice keep their stride when they are split, and cannot be joined.
+    // Rows of a slice keep their stride if they are split, and they cannot be joined.
     TEST_OK(tdm_tensor_slice(tensor, 2, 1, 4, 1, &rows));
     TEST_OK(tdm_tensor_reshape(rows, 3, DIMS(2, 12, 3), &view));
     expect_layout(view, 3, DIMS(2, 12, 3), DIMS(60, 5, 1), 1);

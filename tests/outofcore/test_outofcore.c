@@ -1,4 +1,5 @@
-// GEMM of operands in host memory within a budget of device memory: the bits of the in-core GEMM.
+// GEMM of operands in host memory, within a budget of device memory, gives the bits of the in-core
+// GEMM.
 // ctest: device timeout=300
 #include <string.h>
 
@@ -13,8 +14,8 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 /*
- * Returns 1 if the case is due. Slow implementations run one case of several. So do devices without
- * CPU cores, which may be simulated on CPU cores.
+ * Returns 1 if the case is due. Slow implementations run one case of several. Devices without CPU
+ * cores do so too, because they may be simulated on CPU cores.
  */
 static int is_due(const test_device *device) {
     static int cases[TEST_MAX_DEVICES];
@@ -250,7 +251,8 @@ TEST(sampled) {
 }
 
 /*
- * Matrix-vector and similar shapes, a long K that is split, and shapes with very narrow edge tiles.
+ * The shapes are matrix-vector products and similar ones, a long K that is split, and very narrow
+ * edge tiles.
  */
 TEST(thin_and_long) {
     static const int64_t shapes[][3] = {{1, 300, 200},   {300, 1, 200},  {8, 401, 129},
@@ -311,7 +313,7 @@ TEST(empty) {
 /* ---- pageable memory of discrete devices ----------------------------------------------------- */
 
 /*
- * Runs the trial as on a device with its own memory. Copies go through pinned pieces, as the
+ * Runs the trial as on a device with its own memory. Copies then use pinned pieces, which the
  * statistics of pinned memory show.
  */
 static void run_staged(const test_device *device, const outofcore_trial *trial) {
@@ -403,7 +405,7 @@ static tdm_outofcore_desc square(int64_t extent, int64_t depth, uint64_t budget)
     return desc;
 }
 
-/* Rates are measured on pieces that fit the budget, so the device never has more memory in use. */
+/* Rates are measured on pieces that fit the budget, so the memory in use never exceeds it. */
 DEVICE_TEST(measuring_keeps_to_the_budget) {
     const uint64_t bounds[] = {60000, 1 << 20, 3 << 20};
     const int64_t extent = test_is_small() ? 40 : 400;
@@ -419,7 +421,7 @@ DEVICE_TEST(measuring_keeps_to_the_budget) {
         if (stats.requested_peak > bounds[i])
             test_case_fail("%llu bytes were in use, the budget is %llu",
                            (unsigned long long)stats.requested_peak, (unsigned long long)bounds[i]);
-        // An assumed rate has exactly this value; a measured rate does not.
+        // An assumed rate has exactly one of these values; a measured rate does not.
         assert_true(info.rates.operations_per_s > 0 && info.rates.operations_per_s != 2e10);
         assert_int_equal(info.rates.in_bytes_per_s == 5e9, bounds[i] < 64 << 10);
         tdm_outofcore_plan_destroy(plan);
@@ -511,8 +513,8 @@ DEVICE_TEST(batches_that_split_a_byte_are_refused) {
 }
 
 /*
- * A tile size is refused if another kernel, with other sums, would take the last tile. The message
- * says so, and never that the plan needs no bytes.
+ * A tile size is refused if another kernel, with other sums, would compute the last tile. The
+ * message states this, and it never states a need of 0 bytes.
  */
 DEVICE_TEST(tiles_with_other_sums_are_refused) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;

@@ -1,5 +1,5 @@
-// Every driver call of an out-of-core GEMM fails once: the call returns a status, nothing leaks, no
-// part of the plan remains, and a retry succeeds.
+// Every driver call of an out-of-core GEMM fails once. The call then returns a status, nothing
+// leaks, no part of the plan remains, and a retry succeeds.
 // ctest: device rusticl_in_ci timeout=300
 #include <string.h>
 
@@ -8,7 +8,7 @@
 #include "tests/support/gemm/outofcore_trial.h"
 #include "tests/support/test_case.h"
 
-/* CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY, CL_MEM_OBJECT_ALLOCATION_FAILURE. */
+/* The codes are CL_OUT_OF_RESOURCES, CL_OUT_OF_HOST_MEMORY and CL_MEM_OBJECT_ALLOCATION_FAILURE. */
 static const int codes[] = {-5, -6, -4};
 
 static int setup(void **state) {
@@ -156,8 +156,8 @@ static void fail_every_driver_call(const test_device *device, const outofcore_tr
 }
 
 /*
- * The trials run as on a device that shares the host's memory, and as on one whose pageable memory
- * goes through pinned pieces.
+ * The trials run as on a device that shares the host's memory. They also run as on one that copies
+ * pageable memory through pinned pieces.
  */
 TEST(every_driver_call_fails_once) {
     for (int d = 0; d < 2 * test_device_count(); d++) {

@@ -1,5 +1,5 @@
-// Out-of-core GEMM whose K does not fit the budget: integers stay exact, floats keep their bound,
-// and the epilogue runs once.
+// K of an out-of-core GEMM may not fit the budget. Then integers stay exact, floats keep their
+// bound, and the epilogue runs once.
 // ctest: device rusticl_in_ci timeout=300
 #include <math.h>
 #include <string.h>
@@ -46,7 +46,7 @@ static void run_with(const test_device *device, outofcore_operands *operands,
 
 /*
  * K stays whole if the budget is at least what all of K needs. With less it is cut, down to a
- * minimum, and below that refused.
+ * minimum; a smaller budget is refused.
  */
 static void run_trial(const test_device *device, const outofcore_trial *trial) {
     outofcore_operands *const operands = outofcore_operands_create(device, trial);
@@ -101,8 +101,8 @@ enum {
 };
 
 /*
- * Runs those of four cases that `orders` selects: both transposes of both operands, a K that steps
- * do not divide, and a batch that shares B.
+ * Runs those of four cases that the bits of `orders` select. They cover all transposes of A and B,
+ * a K that is no multiple of the steps, and a batch that shares B.
  */
 static void in_orders(outofcore_trial trial, unsigned orders) {
     static const int64_t depths[] = {600, 640, 449, 65};
@@ -191,7 +191,7 @@ enum {
     K = 777
 };
 
-/* A·B of s8 in f32, with one scale; the two halves of K nearly cancel. */
+/* A and B are s8 with one scale, and D is f32. The two halves of K nearly cancel. */
 typedef struct cancelling {
     int8_t a[M * K], b[K * N];
     float scale, d[M * N];
@@ -210,7 +210,7 @@ static void fill_cancelling(cancelling *c) {
                                                   : c->b[(k - K / 2) * N + j]);
 }
 
-/* Returns the sum over steps `first` to `past` - 1 of K. */
+/* Returns the sum over the steps of K from `first` up to, but not including, `past`. */
 static double sum_of(const cancelling *c, int i, int j, int64_t first, int64_t past) {
     int64_t sum = 0;
     for (int64_t k = first; k < past && k < K; k++)

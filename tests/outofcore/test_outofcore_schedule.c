@@ -1,5 +1,5 @@
-// The schedule of an out-of-core GEMM against a virtual clock: every tile is computed once, no slot
-// is overwritten in use, and copies overlap with compute.
+// The schedule of an out-of-core GEMM runs against a virtual clock. Every tile is computed once, no
+// slot is overwritten in use, and copies overlap with compute.
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +10,7 @@
 
 /* ---- grids ----------------------------------------------------------------------------------- */
 
-/* Entries share A, B, both or neither. */
+/* Entries share A, B, both or neither, as the bits of `user` say. */
 static void own_matrices(const void *user, int64_t entry, int64_t *a, int64_t *b) {
     const unsigned shared = *(const unsigned *)user;
     *a = shared & 1 ? 0 : entry * 1000;
@@ -46,7 +46,7 @@ typedef struct interval {
     double start, end;
 } interval;
 
-/* A slot over time: its contents, when they were ready, and when the last reader ends. */
+/* This is the state of a slot: its contents, when they are ready, and when the last reader ends. */
 typedef struct held {
     int64_t matrix, line;
     double ready, read_until;
@@ -127,7 +127,7 @@ static void watch_step(const tdm_ooc_grid *grid, const tdm_ooc_step *step, watch
     }
 }
 
-/* Seconds of each step, by its index. */
+/* This holds the seconds of each step, by the step's index. */
 typedef struct durations {
     const tdm_ooc_schedule *schedule;
     double *seconds;
@@ -138,7 +138,7 @@ static double duration_of(const void *user, const tdm_ooc_step *step) {
     return d->seconds[step - d->schedule->steps];
 }
 
-/* Checks random step durations, several times, so that races show. */
+/* Simulates random durations of the steps, several times, so that races show. */
 static void check_slots(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule,
                         test_random *random) {
     const size_t count = (size_t)schedule->count;
@@ -185,7 +185,9 @@ static void check_k(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule) 
     assert_int_equal(done, 0);
 }
 
-/* Each element of D belongs to one last GEMM step and, if tiles are stored, to one store. */
+/*
+ * Each element of D belongs to exactly one last GEMM step and, if tiles are stored, to one store.
+ */
 static void check_cover(const tdm_ooc_grid *grid, const tdm_ooc_schedule *schedule) {
     const int64_t size = grid->entries * grid->m * grid->n;
     unsigned char *const products = calloc((size_t)size, 1), *const stores =
@@ -224,7 +226,7 @@ TEST(no_slot_is_overwritten) {
 
 /* ---- overlap of copies and compute ----------------------------------------------------------- */
 
-/* Rates of a device: elements per second of the link, multiply-adds per second. */
+/* `in` and `out` are elements per second of the link; `compute` is multiply-adds per second. */
 typedef struct rates {
     double in, out, compute;
     int64_t k;
@@ -295,14 +297,15 @@ TEST(copies_hide_behind_products) {
                 grid.loads_c = c;
                 grid.m = ragged ? 4000 : 4096;
                 grid.n = ragged ? 3333 : 4096;
-                // Tile edges are above and below compute / link, the crossover that research gives.
+                // The tile edge of 512 is above the crossover, compute / link, in the first case
+                // and below it in the second.
                 assert_hidden(&grid, &(rates){1e9, 1e9, 2e11, 4096});
                 assert_hidden(&grid, &(rates){1e9, 1e9, 2e12, 4096});
                 assert_hidden(&grid, &(rates){1e9, 2e6, 2e11, 4096});
             }
 }
 
-/* With one buffer of each, only the store of a tile can overlap with the next loads. */
+/* With one buffer for each operand, only the store of a tile can overlap with the next loads. */
 TEST(single_buffers_wait) {
     tdm_ooc_grid grid = {.entries = 1,
                          .m = 2048,
@@ -320,9 +323,10 @@ TEST(single_buffers_wait) {
     grid.a_slots = grid.b_slots = grid.d_slots = 2;
     const tdm_ooc_times two = run_rated(grid, &r);
     assert_true(one.total > 1.2 * two.total);
-    // Panels stay loaded where the traversal turns: 4 loads of A, 4 and 3·3 of B.
+    // A panel stays loaded where the traversal turns: A is loaded 4 times, B 4 times and then 3·3
+    // times.
     assert_true(fabs(one.busy[TDM_OOC_IN] - (4 + 4 + 3 * 3) * 512 * 2048 / 1e9) < 1e-9);
-    // With two slots, two panels stay.
+    // With two slots, two panels stay loaded.
     assert_true(fabs(two.busy[TDM_OOC_IN] - (4 + 4 + 3 * 2) * 512 * 2048 / 1e9) < 1e-9);
 }
 

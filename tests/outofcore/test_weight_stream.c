@@ -1,5 +1,5 @@
-// Weight streaming within a budget of device memory: content in any order of use, edge cases,
-// statistics, failures.
+// Weights stream within a budget of device memory. The tests check content in any order of use,
+// edge cases, statistics and failures.
 // ctest: device timeout=300
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,9 @@ static void dawdle(void *user) {
     nanosleep(&pause, NULL);
 }
 
-/* A use of an item leaves a copy, made on the stream, and late if `slow`. */
+/*
+ * A user copies each item that it uses, on its own stream. If `slow`, a host task delays the copy.
+ */
 typedef struct user {
     tdm_stream *stream;
     tdm_tensor *copies[ITEMS];
@@ -153,7 +155,7 @@ DEVICE_TEST(any_order_and_budget) {
     free_weights(&w);
 }
 
-/* Users are late, so an item's slot must wait for them. */
+/* The copies of the user are late, so an item's slot must wait for them before it is reused. */
 static void use_late(const test_device *device) {
     weights w = make_weights(device, 1);
     const tdm_weight_stream_options options = options_for(3 * MAX_FLOATS * sizeof(float), 1);
@@ -203,7 +205,7 @@ static void pass_large_item(const test_device *device) {
     free(found);
 }
 
-/* The device is treated as one that has its own memory. */
+/* The device is treated as one with memory of its own. */
 DEVICE_TEST(pageable_weights_are_staged) {
     tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
     const bool given = device->device->stages_copies;
@@ -314,8 +316,8 @@ DEVICE_TEST(refusals) {
 /* ---- failures -------------------------------------------------------------------------------- */
 
 /*
- * If the driver reports that a copy failed, the next acquire repeats it, once nobody holds the
- * item.
+ * If the driver reports that a copy failed, the next acquire repeats the copy, once nobody holds
+ * the item.
  */
 DEVICE_TEST(failed_copies_are_made_again) {
     if (test_runs_on_cuda())
@@ -363,7 +365,7 @@ static long cycle_with_fault(const weights *w, const user *u, long nth, long *no
             tdm_weight_stream_create(w->device->device, w->items, ITEMS, &options, &weight_stream));
     for (int i = 0; i < ITEMS; i++) {
         status = use_item(u, weight_stream, i);
-        // acquired by the call that failed
+        // This item was acquired by the call that failed.
         if (status != TDM_OK && strstr(tdm_last_detail(), "acquired"))
             TEST_OK(tdm_weight_stream_release(weight_stream, i, u->stream));
         else

@@ -82,8 +82,8 @@ static uint64_t look(tdm_pool *pool) {
 }
 
 /*
- * Dry-runs some requests, then makes them. Each request must end as predicted. Returns the number
- * of refusals.
+ * Makes some requests as a dry run, then makes them in earnest. Each request must end as predicted.
+ * Returns the number of refusals.
  */
 static int rehearse_and_do(world *w, tdm_block **made) {
     size_t sizes[ASKED];
@@ -186,8 +186,8 @@ static tdm_fit_report ask(const own_device *own, const tdm_fit_request *request)
 }
 
 /*
- * Lists of tensors and buffers at the exact bound and one byte above it. The cache of another pool
- * yields.
+ * A list of tensors and buffers within the bound fits. For a longer list the report states what is
+ * missing. Idle memory that another pool caches counts as available.
  */
 DEVICE_TEST(lists) {
     own_device own = own_device_open(device, 8 * MIB);
@@ -214,7 +214,7 @@ DEVICE_TEST(lists) {
     assert_false(report.fits);
     assert_int_equal(report.missing_count, 1);
     assert_int_equal(report.largest_missing_bytes, 4 * MIB);
-    // The idle cache of another pool yields; memory that it uses does not.
+    // Idle memory in the cache of another pool is available; memory that the pool uses is not.
     tdm_memory_pool *pool;
     tdm_buffer *kept;
     TEST_OK(tdm_memory_pool_create(own.device, NULL, &pool));
@@ -297,7 +297,7 @@ DEVICE_TEST(wrong_arguments) {
 
 /* ---- free memory reported by the driver ------------------------------------------------------ */
 
-/* The driver reports its free memory, fails, or reports an impossible value. */
+/* The driver may report its free memory, fail, or report an impossible value. */
 TEST(free_memory) {
     static const struct {
         const char *kib;

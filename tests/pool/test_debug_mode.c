@@ -1,5 +1,5 @@
-// Debug mode on devices: writes outside a tensor by kernels and copies, use of destroyed handles,
-// leaks.
+// Debug mode on devices reports writes outside a tensor by kernels and copies, use of destroyed
+// handles, and leaks.
 // ctest: device
 #include <stdio.h>
 #include <stdlib.h>
@@ -242,7 +242,7 @@ DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
     tdm_buffer_destroy(buffer);
 }
 
-/* The words of TANDEM_POOL, and what a context takes from them. */
+/* Checks the debug settings that a context reads from the words of TANDEM_POOL. */
 DEVICE_TEST(the_environment_asks_for_reports_that_end_the_process) {
     static const struct {
         const char *words;

@@ -231,8 +231,7 @@ GUARD_TEST(zones_count_as_allocated) {
     tdm_block_release(block);
 }
 
-/* The child writes behind a block in a guard that ends the process. What it prints goes to
- * `pipe`. */
+/* The child writes behind a block in a guard that ends the process. Its output goes to `pipe`. */
 static void write_behind_a_block(world *w, int pipe) {
     dup2(pipe, STDERR_FILENO);
     tdm_guard_abort_on_report(w->guard);

@@ -1,4 +1,4 @@
-// Private pools, the bound that they share, and the device's behaviour when memory is short.
+// Tests private pools, the bound that they share, and the device's behaviour when memory is short.
 // ctest: device threads debug
 #include <pthread.h>
 #include <stdatomic.h>
@@ -247,7 +247,7 @@ DEVICE_TEST(the_device_bounds_the_sum) {
     close_empty(&own);
 }
 
-/* Cached memory of one pool yields to another pool, and so does memory whose free is pending. */
+/* Another pool can take the cached memory of a pool, and also memory whose free is pending. */
 DEVICE_TEST(other_pools_give_way) {
     own_device own = own_device_open(device, 8 * MIB);
     const size_t zones = own_device_zones(&own);
@@ -354,7 +354,7 @@ DEVICE_TEST(callbacks_make_room) {
     assert_int_equal(h.needed, 2 * MIB);
     assert_int_equal(device_stats(&own).retries, 1);
     tdm_buffer_destroy(buffer);
-    // The callback is called until enough memory is free.
+    // The library repeats the callback until enough memory is free.
     buffer = make_in(pool, 6 * MIB - zones);
     assert_true(h.asked >= 3 && h.count == 1);
     const tdm_memory_stats before = device_stats(&own), pool_before = stats_of(pool);
@@ -444,7 +444,7 @@ static tdm_status use_pool(const worker *w, tdm_stream *stream, int round) {
     const tdm_status waited = tdm_stream_synchronize(stream);
     tdm_buffer_destroy(a);
     tdm_buffer_destroy(b);
-    // A full device is no failure of this test; wrong bytes are.
+    // A refusal on a full device is no failure of this test; wrong bytes are.
     if (status == TDM_OVER_BUDGET)
         return TDM_OK;
     if (status == TDM_OK && memcmp(in, out, 64) != 0)
@@ -505,8 +505,8 @@ DEVICE_TEST(threads) {
 /* ---- the throttle: an allocation waits for another stream's work, but not forever ---- */
 
 /*
- * A host task that blocks its stream until it is told to end, or for a quarter of a second. The
- * time limit is for callers that may wait for the stream themselves.
+ * This host task blocks its stream until the test ends it, or for a quarter of a second. The time
+ * limit is for callers that may wait for the stream themselves.
  */
 typedef struct sleeper {
     bool until_told;
@@ -539,8 +539,8 @@ static void leave_pending(const test_device *device, sleeper *own) {
 }
 
 /*
- * Returns true if the larger block was allocated while the stream was still blocked. With enough
- * patience the allocation waits for the stream instead.
+ * Returns true if the larger block was allocated while the stream was still blocked. If
+ * `patience_ms` is long enough, the allocation waits for the stream instead.
  */
 static bool slept_on(const test_device *device, uint32_t share, uint32_t patience_ms,
                      bool until_told) {

@@ -1,4 +1,5 @@
-// Memory reporting of a device: report, tags, events, and the JSON snapshot that holds all of them.
+// The memory of a device is reported by a report, by tags and by events. The JSON snapshot holds
+// all of them.
 // ctest: device
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * Recording traces of a pool: what is written and what is left out. A failure to write the trace
+ * A pool records traces. The tests check their contents and omissions. A failure to write the trace
  * does not affect the pool.
  */
 // ctest: threads

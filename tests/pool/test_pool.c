@@ -1,6 +1,6 @@
-// The pool over a simulated upstream: blocks, statistics, streams and pending dependencies.
-// test_pool_model.c tests it at random, test_pool_limits.c at its limits, test_pool_threads.c with
-// threads.
+// The pool runs over a simulated upstream. The tests check blocks, statistics, streams and pending
+// dependencies. test_pool_model.c tests it at random, test_pool_limits.c at its limits,
+// test_pool_threads.c with threads.
 #include "tests/support/drivers/pool_world.h"
 #include "tests/support/test_case.h"
 
@@ -67,7 +67,7 @@ WORLD_TEST(other_stream_gets_an_dependency, 3 * MIB) {
     assert_int_equal(world_use(b, 2, 2, NULL), 0);
     // A third stream has not waited yet.
     assert_int_equal(world_use(b, 3, 1, NULL), 1);
-    // Stream 4 starts after the work of stream 1 has finished.
+    // Stream 4 is used only after the work of stream 1 has finished.
     w->passed[1] = 7;
     assert_int_equal(world_use(b, 4, 1, NULL), 0);
     tdm_block_release(b);
@@ -82,7 +82,7 @@ TEST(ready_blocks_come_first) {
         tdm_block *const pending = world_alloc(&w, 2 * MIB, 0);
         world_use(pending, other, 5, NULL);
         tdm_block_release(ready);
-        tdm_block_release(pending); // freed last, but not ready for the stream
+        tdm_block_release(pending); // freed last, but not yet ready for the stream
         assert_ptr_equal(world_alloc(&w, 2 * MIB, stream), ready);
         // With room to grow, the pool avoids waiting.
         tdm_block *const fresh = world_alloc(&w, 2 * MIB, stream);

@@ -1,5 +1,5 @@
-// Limits of a pool: budgets to the byte, the largest allocation, shared accounts, relief callbacks,
-// refusals, and host memory that runs out at any point.
+// Tests limits of a pool: budgets to the byte, the largest allocation, shared accounts, relief
+// callbacks and refusals. Host memory also runs out at any point.
 #include <string.h>
 
 #include "tests/support/drivers/counted_host.h"
@@ -222,7 +222,7 @@ TEST(an_idle_slab_gives_way_to_a_shared_bound) {
     world_close(&w);
 }
 
-/* A per-thread cache counts memory that it takes in the pool first, then in the account. */
+/* A per-thread cache counts memory that it takes first in the pool, then in the account. */
 TEST(memory_on_its_way_leaves_room) {
     tdm_memory_account account = {.bound = 8 * MIB};
     pool_world w = {.pool = NULL};
@@ -239,8 +239,8 @@ TEST(memory_on_its_way_leaves_room) {
 /* ---- host memory ----------------------------------------------------------------------------- */
 
 /*
- * Runs traffic that needs host memory for slabs, headers, uses and edges. Returns the number of
- * refusals.
+ * Runs traffic that needs host memory for slabs, headers, uses and dependencies. Returns the number
+ * of refusals.
  */
 static long hungry_traffic(pool_world *w) {
     enum {
@@ -291,7 +291,9 @@ TEST(host_memory_may_end_anywhere) {
     assert_int_equal(tdm_set_host_allocator(NULL), TDM_OK);
 }
 
-/* A use list whose streams are all gone keeps its allocation, which is freed with the block. */
+/*
+ * All streams of a use list may be destroyed. Its allocation is kept and is freed with the block.
+ */
 TEST(a_list_of_gone_streams_goes_back) {
     assert_true(counted_host_install());
     pool_world w;
@@ -332,8 +334,8 @@ static uint64_t run_ahead(pool_world *w, tdm_block *kept) {
 }
 
 /*
- * With 16 MiB live, a sixteenth is 1 MiB, and 8 MiB may be pending. The next allocation waits or is
- * ordered behind another stream.
+ * A sixteenth of the 16 MiB that are live is only 1 MiB, so the throttle's minimum of 8 MiB may be
+ * pending. The next allocation waits or is ordered behind another stream.
  */
 TEST(a_throttled_pool_stays_small) {
     uint64_t reserved[2];

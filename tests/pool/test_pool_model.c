@@ -2,29 +2,29 @@
 // and its last users. A failing sequence is shrunk before it is reported. TANDEM_POOL_OPERATIONS
 // sets the number of operations (10000000 by default).
 //
-// These mutants of the pool were tried by hand. This program, test_pool, test_pool_limits,
-// test_pool_order or test_pool_threads caught each of them:
-//   ranges    split a unit short or long, or only if far larger; no merge with the neighbour
-//             before or after
-//   edges     event guard dropped from prepare, free, split or merge; dependencies of an earlier
-//             generation forgotten; the smaller sequence number kept in a merge; all dependencies
-//             treated as finished when pruned or merged; another stream's pending range treated as
-//             ready
-//   index     class rounded down by one; own class searched without comparing sizes; search one
-//             class too low; a bit not cleared
-//   counters  an idle slab, or a slab's live bytes, not counted
-//   limits    budget a unit too large or too small; account not credited on release or on failure;
-//             no wait before a refusal; relief called with the pool locked
-//   release   idle slab released while pending; native memory of a block released under running
-//             work, or leaked when host memory is short; release without the lock; uses kept for
-//             the next generation; uses of destroyed streams kept
-//   branches  blocks on another cache's list not freed before a refusal or a read; slab moved
-//             without counting its live bytes, or with its free ranges left in the old index; a
-//             range of another cache taken without its lock
-//             (test_pool_thread_caches:) slot not emptied, filled twice or not counted; overflow
-// list
-//             forgotten; a cache's changes not added to the sums, or added twice, or its peak not
-//   cost      headers never reused; a search without a limit; growth with the depth of queues
+// Mutants of the pool, listed here by subject, were tried by hand. This program, test_pool,
+// test_pool_limits, test_pool_order or test_pool_threads detected each of them:
+//   ranges        a unit split short or long, or only if far larger; no merge with the neighbour
+//                 before or after
+//   dependencies  event guard omitted in prepare, free, split or merge; dependencies of an earlier
+//                 generation forgotten; the smaller sequence number kept in a merge; all
+//                 dependencies treated as finished when pruned or merged; another stream's pending
+//                 range treated as ready
+//   index         class rounded down by one; own class searched without comparing sizes; search one
+//                 class too low; a bit not cleared
+//   counters      an idle slab, or a slab's live bytes, not counted
+//   limits        budget a unit too large or too small; account not credited on release or on
+//                 failure; no wait before a refusal; relief called with the pool locked
+//   release       idle slab released while pending; native memory of a block released under running
+//                 work, or leaked when host memory is short; release without the lock; uses kept
+//                 for the next generation; uses of destroyed streams kept
+//   caches        blocks on another cache's list not freed before a refusal or a read; slab moved
+//                 without counting its live bytes, or with its free ranges left in the old index; a
+//                 range of another cache taken without its lock
+//                 (test_pool_thread_caches:) slot not emptied, filled twice or not counted;
+//                 overflow list forgotten; a cache's changes not added to the sums, or added twice;
+//                 its peak not added
+//   cost          headers never reused; a search without a limit; growth with the depth of queues
 #include <stdlib.h>
 #include <string.h>
 
@@ -41,7 +41,7 @@ typedef enum op_kind {
     OP_FREE,
     OP_PASS,
     OP_TRIM,
-    OP_HOME // as if another thread continued: existing blocks belong to other branches
+    OP_HOME // simulates a change of thread: existing blocks belong to other caches
 } op_kind;
 
 /* Any subsequence is valid: an operation does nothing if its slot is in the wrong state. */
@@ -55,7 +55,7 @@ typedef struct settings {
     uint64_t seed, budget;
     uint32_t streams;
     bool thorough;          /* check the pool after every operation */
-    bool has_thread_caches; /* with several branches */
+    bool has_thread_caches; /* several per-thread caches */
     bool planted;           /* treat two live blocks of 1000 bytes as a fault */
 } settings;
 

@@ -1,5 +1,5 @@
-// The pool's search cost: the index of free ranges alone, and bounds on the ranges that one
-// operation visits, whatever the order and number of blocks.
+// Tests the pool's search cost: first the index of free ranges alone, then the ranges that one
+// operation visits. Their number has a bound, whatever the order and number of blocks are.
 #include <stdlib.h>
 #include <string.h>
 
@@ -91,7 +91,7 @@ TEST(a_search_gives_up_soon) {
 /* ---- visits ---------------------------------------------------------------------------------- */
 
 /*
- * One search visits at most 14 ranges. An allocation searches two lanes, settles 16 pending ranges
+ * One search visits at most 14 ranges. An allocation searches two lanes, checks 16 pending ranges
  * and their neighbours, searches again, and may search all lanes. With one stream it finds a range
  * at once or grows.
  */

@@ -23,7 +23,7 @@ typedef struct slow_driver {
     int waiting;       /* number of waiting releases */
     uint64_t bytes;    /* held by the driver, including bytes being released */
     uint64_t peak;     /* peak of `bytes` */
-    uint64_t capacity; /* the driver refuses beyond this */
+    uint64_t capacity; /* the driver refuses allocations beyond this */
     bool tardy;        /* releases take 1 ms */
     bool slow_to_take; /* allocations take 50 ms */
     atomic_long asked, released;
@@ -98,7 +98,7 @@ static void slow_close(slow_driver *d) {
     pthread_mutex_destroy(&d->lock);
 }
 
-/* Defines a cmocka test with a pool on a driver `d` of its own. */
+/* Defines a cmocka test with a pool on a driver of its own, `d`. */
 #define SLOW_TEST(name, budget, bound, direct)                                                     \
     static void name##_with(slow_driver *d);                                                       \
     TEST(name) {                                                                                   \

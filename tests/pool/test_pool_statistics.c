@@ -14,7 +14,9 @@
 #define TAG_NAMES 5
 #define BLOCKS 200
 
-/* Expected counters, computed independently as sums over what exists. */
+/*
+ * These are the expected counters. They are computed independently, as sums over the live objects.
+ */
 typedef struct model {
     tdm_memory_report expected;
     struct {

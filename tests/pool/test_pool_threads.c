@@ -1,5 +1,5 @@
-// A pool used by many threads: blocks freed by other threads than their allocators, concurrent
-// trims and visits, and memory that runs out.
+// Many threads use a pool. They free blocks that others allocated, trim and visit the pool at once,
+// and run out of memory.
 // ctest: threads
 #include <stdlib.h>
 #include <string.h>
@@ -43,8 +43,8 @@ static void use_by_several(crowd *c, tdm_block *block, uint32_t first) {
 }
 
 /*
- * Each thread stores a pointer in the block's header, which shows whether two threads have one
- * block.
+ * Each thread stores a pointer in the block's header. This detects a block that two threads have at
+ * once.
  */
 static void *exchange(void *user) {
     worker *const own = user;

@@ -1,5 +1,5 @@
-// Pinned host memory: users' buffers, pieces for copies, and the ring that blocking copies go
-// through.
+// Tests pinned host memory: users' buffers, pieces for copies, and the ring that blocking copies
+// use.
 // ctest: device threads
 #include <pthread.h>
 #include <stdlib.h>
@@ -109,8 +109,7 @@ static void sleep_a_while(void *user) {
 }
 
 /*
- * A piece is released while a copy from it has not started; its memory must not be reused before
- * that.
+ * A piece is released before a copy from it has started. Its memory must not be reused until then.
  */
 DEVICE_TEST(early_release_waits) {
     own_device own = own_device_open_staging(device, MIB);

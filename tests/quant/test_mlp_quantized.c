@@ -1,6 +1,6 @@
-/* Quantized models on the host: their outputs, their distance from the unquantized model, and the
- * oracle's error bound. The bound must hold for correct arithmetic and must catch a lost term. No
- * device. */
+/* Quantized models run on the host. The tests check their outputs, their distance from the
+ * unquantized model, and the oracle's error bound. The bound must hold for correct arithmetic and
+ * must catch a lost term. No device is needed. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,8 +14,8 @@ static const char heldout[] = TANDEM_SOURCE_DIR "/examples/digits/heldout.safete
 
 /* ---- arithmetic as a device does it ---- */
 
-/* Returns a quantized weight and its scale, decoded by the definition of the formats and without
- * quant/. */
+/* Returns a quantized weight and its scale. They are decoded by the definition of the formats,
+ * without quant/. */
 static float weight_of(const mlp_quantized_layer *layer, int64_t n, int64_t k, int *code) {
     const int64_t inputs = layer->spec.shape[1];
     const int64_t position = n * inputs + k;
@@ -58,7 +58,7 @@ static float quantize_by_row(quantized_row *row, int64_t width) {
     return scale;
 }
 
-/* Computes one layer as a device does; `lost` terms of every sum are left out. */
+/* Computes one layer as a device does, but leaves the last `lost` terms out of every sum. */
 static void quantized_layer(quantized_row *row, const mlp_model *model, int index, int64_t lost) {
     const mlp_layer *const layer = &model->layers[index];
     const mlp_quantized_layer *const own = &row->quantized->layers[index];
@@ -96,7 +96,7 @@ static void quantized_layer(quantized_row *row, const mlp_model *model, int inde
         memcpy(row->codes, codes, (size_t)layer->outputs * sizeof *codes);
 }
 
-/* Runs the model and leaves a term out of each sum of layer `lossy`; -1: of no layer. */
+/* Runs the model. Each sum of layer `lossy` lacks a term; -1 means no layer. */
 static mlp_agreement run_quantized(const mlp_model *model, const mlp_samples *samples,
                                    const mlp_quantized *quantized, const mlp_reference *reference,
                                    int lossy) {
@@ -186,7 +186,10 @@ TEST(test_quantized_digits) {
     mlp_model_release(&opened.model);
 }
 
-/* Inputs have both signs and therefore zero points; without an activation every layer has them. */
+/*
+ * The inputs have both signs, so they need zero points. Without an activation every layer needs
+ * them.
+ */
 TEST(test_quantized_is_near) {
     static const int64_t widths[] = {300, 200, 128, 70};
     static const double limits[QUANTIZED_COUNT] = {0.02, 0.02, 0.012, 0.2};

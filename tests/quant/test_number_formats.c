@@ -1,5 +1,5 @@
-/* The host's number formats, over every bit pattern, against rules that are written in another
- * way. */
+/* The host's number formats are compared, over every bit pattern, with rules that are written in
+ * another way. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -86,7 +86,7 @@ TEST(test_every_interval_rounds_to_nearest_even) {
         for (uint32_t low = 0; low < infinity_of(f); low++) {
             const double a = value_by_definition(f, low);
             const double b =
-                // for infinity: the value that the next finite number would have
+                // For infinity this returns the value that the next finite number would have.
                 value_by_definition(f, low + 1);
             const double middle = a + (b - a) / 2;
             const uint32_t even = (low & 1u) == 0 ? low : low + 1;
@@ -96,7 +96,7 @@ TEST(test_every_interval_rounds_to_nearest_even) {
             expect_rounded(f, nextafter(a, HUGE_VAL), low);
             const float narrow = (float)middle;
             if ((double)narrow != middle)
-                continue; /* below f32's denormals */
+                continue; /* below the denormals of f32 */
             assert_int_equal(f->from_f32(narrow), even);
             assert_int_equal(f->from_f32(nextafterf(narrow, 0.0f)), low);
             assert_int_equal(f->from_f32(nextafterf(narrow, HUGE_VALF)), low + 1);

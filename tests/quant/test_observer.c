@@ -141,7 +141,7 @@ static int64_t inner_of(const view_case *v) {
     return inner;
 }
 
-/* Observes three batches of one shape: wide numbers, every bit pattern, small numbers. */
+/* Observes three batches of one shape: numbers of many sizes, every bit pattern, small numbers. */
 static void observe_views(const test_device *device, tdm_observer_kind kind, const view_case *v,
                           tdm_dtype dtype, test_placement placement) {
     static const test_data_kind data[] = {TEST_DATA_WIDE, TEST_DATA_ANY_BITS, TEST_DATA_UNIT};
@@ -157,7 +157,7 @@ static void observe_views(const test_device *device, tdm_observer_kind kind, con
     twins_destroy(&t);
 }
 
-/* For observer kinds with a histogram, the dtypes take turns. */
+/* Each case of an observer kind with a histogram runs with only one of the dtypes, in turn. */
 DEVICE_TEST(every_view_gives_the_bits_of_the_host) {
     for (int k = 0; k < (int)(sizeof kinds / sizeof kinds[0]); k++)
         for (int v = 0; v < (int)(sizeof views / sizeof views[0]); v++)
@@ -194,8 +194,8 @@ DEVICE_TEST(tensors_longer_than_a_piece) {
     observe_large(device, TDM_OBSERVER_MINMAX, TDM_F16, &thin, TEST_PADDED);
 }
 
-/* Rank and inner dimensions differ between batches; there are a slice, a broadcast, and work that
- * is still pending. */
+/* Rank and inner dimensions differ between batches. One batch is a slice, one is a broadcast, and
+ * some work is still pending. */
 DEVICE_TEST(batches_of_other_shapes) {
     const float expected_low[2] = {-3.0f, -4.0f}, expected_high[2] = {5.0f, 7.0f};
     tdm_observer_desc desc = TDM_OBSERVER_DESC_INIT;
@@ -239,7 +239,7 @@ DEVICE_TEST(merged_observers) {
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         test_array x[2];
         twins whole = twins_create(kinds[k], 0, 3, 50), part = twins_create(kinds[k], 0, 3, 50);
-        expect_same(&whole, CODES); /* nothing seen */
+        expect_same(&whole, CODES); /* nothing has been observed */
         for (int i = 0; i < 2; i++) {
             test_array_create(&x[i], device, TDM_F32, 2, DIMS(3, 50), TEST_TRANSPOSED);
             test_array_fill(&x[i], i ? TEST_DATA_UNIT : TEST_DATA_WIDE, 30);
@@ -344,7 +344,7 @@ DEVICE_TEST(calls_that_are_refused) {
     TEST_REFUSED(tdm_observer_merge(t.observer, t.observer), TDM_BAD_ARGUMENT,
                  "from and observer are the same");
     TEST_REFUSED(tdm_observer_merge(t.observer, other.observer), TDM_BAD_ARGUMENT, "2 channels");
-    expect_same(&t, 1); /* still nothing seen */
+    expect_same(&t, 1); /* still nothing has been observed */
     twins_destroy(&t);
     twins_destroy(&other);
 }
@@ -357,7 +357,7 @@ typedef enum trial_fault {
     FAULT_HOST
 } trial_fault;
 
-/* Observes a batch on a stream of its own; `calls` receives the number of such calls. */
+/* Observes a batch on a stream of its own. `calls` receives the number of calls that could fail. */
 static tdm_status observe_with_fault(const test_device *device, tdm_observer *observer,
                                      const tdm_tensor *tensor, trial_fault fault, long nth,
                                      long *calls) {

@@ -1,4 +1,4 @@
-/* Calibration observers: their results equal the definition, however the data is divided into
+/* The results of calibration observers equal the definition, however the data is divided into
  * pieces. */
 #include <float.h>
 #include <math.h>
@@ -103,7 +103,10 @@ TEST(test_moving_average) {
     free(observer);
 }
 
-/* Merging gives the result of observing the second observer's batches after the first's. */
+/*
+ * Merging gives the same result as one observer that sees the batches of the first and then those
+ * of the second.
+ */
 TEST(test_moving_averages_merge) {
     for (int split = 0; split <= 30; split++) {
         tdm_quant_observer *const whole = make(TDM_QUANT_OBSERVE_MOVING_AVERAGE, 1, 1, 0, 0);
@@ -124,7 +127,10 @@ TEST(test_moving_averages_merge) {
     }
 }
 
-/* Values from 2^-40 to 2^40 make the histograms grow meanwhile, differently in every piece. */
+/*
+ * Values from 2^-40 to 2^40 make the histograms grow while they observe, differently in every
+ * piece.
+ */
 static void fill_growing(float *x, int count) {
     test_random random = {11};
     for (int i = 0; i < count; i++) {
@@ -164,8 +170,8 @@ TEST(test_results_do_not_depend_on_the_split) {
     }
 }
 
-/* Observes one batch in parts with arbitrary boundaries; each part goes to a copy of the observer
- * that saw the earlier ones. */
+/* Observes one batch in parts with arbitrary boundaries. Each part goes to a copy of the observer
+ * that saw the parts before. */
 static tdm_quant_observer *observe_in_parts(const tdm_quant_observer_options *options,
                                             int64_t inner, const float *x) {
     const size_t bytes = tdm_quant_observer_bytes(options);
@@ -208,7 +214,7 @@ TEST(test_histogram_bins) {
     const float edges[] = {0.0f, -0.0f, 1.0f, -1.0f, 0.999f, 0x1p-9f, -0x1p-9f, 0x1.8p-10f, 1e-44f};
     tdm_quant_histogram_clear(&histogram);
     tdm_quant_histogram_add(&histogram, edges, 9);
-    assert_int_equal(histogram.exponent, 1); /* 1 lies beyond 2^0; bins of 2^-9 */
+    assert_int_equal(histogram.exponent, 1); /* 1 lies beyond 2^0, so bins have a width of 2^-9 */
     assert_int_equal(histogram.zeros, 2);
     assert_int_equal(histogram.counts[1024 + 512], 1);
     assert_int_equal(histogram.counts[1023 - 512], 1);
@@ -245,7 +251,7 @@ TEST(test_percentiles_of_sorted_data) {
     qsort(sorted, COUNT, sizeof sorted[0], compare_floats);
     qsort(magnitudes, COUNT, sizeof magnitudes[0], compare_floats);
     static const double percents[] = {100, 99.9, 99, 90, 50};
-    const float bin = 0x1p-7f; /* the greatest of the numbers lies between 4 and 8 */
+    const float bin = 0x1p-7f; /* the largest number lies between 4 and 8 */
     for (size_t i = 0; i < sizeof percents / sizeof percents[0]; i++) {
         tdm_quant_observer *const observer =
             observe(TDM_QUANT_OBSERVE_PERCENTILE, percents[i], data, COUNT);
@@ -262,7 +268,7 @@ TEST(test_percentiles_of_sorted_data) {
     }
 }
 
-/* Half of the numbers are 0, so 75 % of all are 50 % of the others. */
+/* Half of the numbers are 0, so the 75th percentile of all numbers is the median of the others. */
 TEST(test_percentile_counts_zeros) {
     static const float zeros[COUNT];
     tdm_quant_observer *const with = observe(TDM_QUANT_OBSERVE_PERCENTILE, 75.0, data, COUNT);
@@ -302,7 +308,7 @@ static double squared_error(const float *x, int count, tdm_quant_bounds bounds,
 }
 
 /* Checks that the result is within 3 % of the best of 400 ranges, both for the observer and for the
- * search of the data. The ranges go from the whole range down to 1/256 of it and are tried on the
+ * search of the data. The ranges go from the whole range down to 1/256 of it. They are tried on the
  * data itself. */
 static void expect_nearly_least(const float *x, tdm_quant_symmetry symmetry,
                                 tdm_quant_range range) {
@@ -369,9 +375,9 @@ enum {
 static tdm_quant_histogram histogram;
 static tdm_quant_bounds ends;
 
-/* P holds the window's counts, with everything beyond added to its outermost bins. Q holds the
- * window's counts, spread within each level over the bins that P fills. Both are divided by their
- * sums. */
+/* The window consists of the bins from `from` up to, but not including, `to`. P holds their counts,
+ * with everything beyond added to the outermost ones. Q spreads the counts of each level over the
+ * bins of that level that P fills. Both are divided by their sums. */
 static double divergence_of(int from, int to, int levels) {
     static double p[BINS], q[BINS];
     double all = 0.0, inside = 0.0, sum = 0.0;
@@ -406,7 +412,7 @@ static int outermost(int sign) {
     return m;
 }
 
-/* Returns the divergence at the threshold of m bins; infinite for a window of fewer bins than
+/* Returns the divergence at the threshold of m bins. It is infinite for a window of fewer bins than
  * levels. */
 static double divergence_at(int m, tdm_quant_symmetry symmetry, int levels) {
     const bool both = symmetry == TDM_QUANT_SYMMETRIC;
@@ -444,7 +450,7 @@ static void expect_least(const char *what) {
             const int m = all ? farthest_bin() : (int)ceilf(reach / bin);
             const double least = least_divergence(symmetry, levels);
             const double actual = divergence_at(m, symmetry, levels);
-            /* Equal except for rounding: log differs between C libraries. */
+            /* The values are equal except for rounding, because log differs between C libraries. */
             if (!(actual == least || actual <= least + 1e-9))
                 fail_msg("%s, %d levels, symmetry %d: divergence %g at %g, the least is %g", what,
                          levels, s, actual, (double)reach, least);
@@ -525,7 +531,7 @@ TEST(test_narrow_dtypes) {
     }
 }
 
-/* A summary as a device kernel would return it, with a larger exponent than necessary. */
+/* The summary is one that a device kernel would return, with a larger exponent than necessary. */
 TEST(test_summaries) {
     static uint32_t counts[TDM_QUANT_BINS];
     const int exponent = 4;

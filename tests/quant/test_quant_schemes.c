@@ -1,4 +1,6 @@
-/* The table of schemes, blocks and specs: the scale of each element, and the refused specs. */
+/*
+ * Tests the table of schemes, blocks and specs: the scale of each element, and the refused specs.
+ */
 #include <string.h>
 
 #include "quant/schemes.h"
@@ -32,7 +34,7 @@ TEST(test_every_scheme_is_found_and_sound) {
     assert_null(tdm_quant_scheme_info((tdm_quant_scheme_id)99));
 }
 
-/* Shape, blocks, and the shape of the scales that results from them. */
+/* A case is a shape with blocks, and the shape of the scales that results from them. */
 typedef struct block_case {
     int rank;
     int64_t shape[4], blocks[4], scale_shape[4];

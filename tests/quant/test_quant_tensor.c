@@ -1,5 +1,6 @@
-/* Whole tensors on the host: every granularity and dtype is compared with the formulas of one
- * element. Also tested: blocks of files, bytes that must stay untouched, and the error measures. */
+/* Whole tensors on the host are compared with the formulas of one element, for every granularity
+ * and dtype. The tests also cover blocks of files, bytes that must stay untouched, and the error
+ * measures. */
 #include <float.h>
 #include <math.h>
 #include <string.h>
@@ -90,7 +91,7 @@ static void expect_dequantized(const tensor_case *c) {
     assert_int_equal(y[bytes], GUARD);
 }
 
-/* Tests numbers up to twice the range of the parameters, so that the mask has both values. */
+/* Tests numbers up to twice the range of the parameters, so that both values of the mask occur. */
 static void expect_fake(const tensor_case *c) {
     static unsigned char wide[ELEMENTS * 4], y[ELEMENTS * 4], expected[ELEMENTS * 4];
     static uint8_t mask[ELEMENTS];
@@ -143,7 +144,7 @@ TEST(test_requantize_tensor) {
     const int32_t sums[12] = {0, 1, 3, -5, 100, -100, 7, INT32_MIN, INT32_MAX, 5, 513, 0};
     const float multipliers[4] = {0.5f, 0.25f, 1.0f, 0.0f};
     const int32_t zero_points[4] = {0, 128, 255, 9};
-    /* ties: 0.25 -> 0, 3 + 255 saturates, 50, -25 + 128 = 103, ... */
+    /* For example, 0.25 is rounded to 0, 3 + 255 saturates, and -25 + 128 is 103. */
     const uint8_t expected[12] = {0, 128, 255, 9, 50, 103, 255, 9, 255, 129, 255, 9};
     uint8_t quants[12];
     tdm_quant_requantize_tensor(&spec, sums, multipliers, zero_points, quants);
@@ -202,8 +203,8 @@ TEST(test_parameters_that_are_refused) {
     assert_true(tdm_quant_multiplier(0.5f, 0.25f, 0.0f) == 0.0f);
 }
 
-/* Without numbers the search returns nothing; a threshold clips the range only to the extent of the
- * data. */
+/* Without numbers the search returns an empty range. A threshold clips the range only to the extent
+ * of the data. */
 TEST(test_ends_of_the_search) {
     const float x[] = {0.1f, 0.5f, NAN, 1.0f, 0.3f};
     const tdm_quant_range range = {-7, 7};
@@ -213,7 +214,10 @@ TEST(test_ends_of_the_search) {
     assert_true(found.minimum == 0.0f && found.maximum > 0.5f && found.maximum <= 1.0f);
 }
 
-/* Among equal candidates the widest wins; a scale of 0 to which nothing was added never wins. */
+/*
+ * The widest of equal candidates is chosen. A candidate with a scale of 0 has no error sum and is
+ * never chosen.
+ */
 TEST(test_the_widest_of_the_best) {
     tdm_quant_parameters candidates[TDM_QUANT_MSE_CANDIDATES];
     double errors[TDM_QUANT_MSE_CANDIDATES];
@@ -260,7 +264,7 @@ TEST(test_blocks_split_and_join) {
     for (size_t i = 0; i < sizeof q4; i++)
         q4[i] = (uint8_t)test_random_bits(&random);
     for (int b = 0; b < BLOCKS; b++) {
-        // finite scales, so that numbers can be compared
+        // The scales are finite, so that numbers can be compared.
         q8[b * TDM_QUANT_Q8_0_BYTES + 1] &= 0x3f;
         q4[b * TDM_QUANT_Q4_0_BYTES + 1] &= 0x3f;
     }

@@ -1,5 +1,5 @@
-/* The formulas of quant/ against results that another program computed in exact fractions
- * (vectors/make_quant_vectors.py), bit for bit. */
+/* The formulas of quant/ give, bit for bit, the results that another program computed in exact
+ * fractions (vectors/make_quant_vectors.py). */
 #include <math.h>
 #include <string.h>
 
@@ -66,7 +66,7 @@ TEST(test_derive) {
             fail_msg("row %zu: [%a, %a] to [%d, %d] gives %a, %d, not %a, %d", i,
                      (double)bounds.minimum, (double)bounds.maximum, range.low, range.high,
                      (double)p.scale, p.zero_point, (double)f32_of(row->scale), row->zero_point);
-        /* For any range, 0 is a number of the format, and the parameters are legal. */
+        /* For any range, the parameters are legal, and they represent 0 exactly. */
         assert_true(tdm_quant_parameters_check(p, range, 0, NULL));
         assert_int_equal(tdm_quant_quantize(0.0f, p, range), p.zero_point);
         assert_true(tdm_quant_dequantize(p.zero_point, p) == 0.0f);
@@ -122,7 +122,7 @@ TEST(test_kept) {
     }
 }
 
-/* Indexed by `scale_format` of the rows. */
+/* The index is `scale_format` of a row. */
 static const tdm_dtype scale_formats[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 TEST(test_dynamic_rows) {

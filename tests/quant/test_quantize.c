@@ -1,5 +1,5 @@
-/* tdm_tensor_quantize and tdm_tensor_dequantize: every variant on every device gives the bits of
- * the host reference.
+/* Every variant of tdm_tensor_quantize and tdm_tensor_dequantize gives the bits of the host
+ * reference on every device.
  * ctest: device rusticl_in_ci timeout=240 cost=40 */
 #include <float.h>
 #include <math.h>
@@ -18,8 +18,8 @@ static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 
 /* ---- quantize ---- */
 
-/* Returns false if the call was refused as unsupported. A NULL `variant` stands for the one that
- * the library chooses. */
+/* Returns false if the call was refused as unsupported. If `variant` is NULL, the library chooses
+ * one. */
 static bool quantize_case(const test_device *device, const tdm_variant *variant,
                           const quant_case *c, tdm_dtype from) {
     quant_carrier carrier;
@@ -80,8 +80,8 @@ static void check_dequantized(const quant_carrier *carrier, const test_array *y)
     }
 }
 
-/* Floats around ties of both formats, NaNs whose fraction would overflow when rounded, and numbers
- * that are not normal. */
+/* These are floats around ties of both formats, NaNs whose fraction would overflow when rounded,
+ * infinities, zeros and denormals. */
 static const uint32_t special_bits[] = {0x7fffffff, 0xffffffff, 0x7f800000, 0xff800000, 0x7fc00000,
                                         0x7f7fffff, 0x7f7f8000, 0x7f7f7fff, 0x00008000, 0x00018000,
                                         0x80000001, 0x00000000, 0x3f808000, 0x3f818000, 0xbf818001};
@@ -97,7 +97,7 @@ static float some_scale(test_random *random) {
     return scale;
 }
 
-/* Half of them give products whose last bits are those of the scale. */
+/* Half of the values are 1, 2 or 4, so that products keep the last bits of the scale. */
 static double some_code(tdm_dtype dtype, test_random *random) {
     const tdm_quant_range range = quant_full_range(dtype);
     const uint64_t draw = test_random_bits(random);
@@ -123,7 +123,7 @@ static bool dequantize_case(const test_device *device, const tdm_variant *varian
     quant_carrier_create(&carrier, device, codes, shape->rank, shape->shape, c->x, c->sharing,
                          c->scale, codes == TDM_S32 ? TDM_DTYPE_NONE : c->zero, c->parameters);
     quant_carrier_fill_parameters(&carrier, 7);
-    if (c->last) // near ties
+    if (c->last) // the scales give products near ties
         fill_near_ties(&carrier, 9);
     else
         test_array_fill(&carrier.codes, TEST_DATA_ANY_BITS, 8);
@@ -157,10 +157,11 @@ TEST(every_dequantize) {
 
 /* ---- forms with code of their own on CPU cores ---- */
 
-/* Shapes for strips of columns, rows and short rows, with and without a remainder. The remainders
- * are of vectors, of cache lines and of tiles of rows. Other shapes have groups of whole vectors,
- * or many rows under one row of parameters. One has more dimensions than a kernel takes after each
- * is cut into blocks. Blocks of s4 may begin and end inside bytes in a source. */
+/* CPU cores have code of their own for strips of columns, for rows and for short rows. The shapes
+ * have remainders of vectors, of cache lines and of tiles of rows, or none. Other shapes have
+ * groups of whole vectors, or many rows under one row of parameters. The last shape has more
+ * dimensions than a kernel takes after each is cut into blocks. Blocks of s4 in a source may begin
+ * and end inside bytes. */
 static const struct {
     op_shape shape;
     quant_sharing sharing;
@@ -212,7 +213,7 @@ DEVICE_TEST(forms_of_their_own) {
 
 #define DIMS(...) ((const int64_t[]){__VA_ARGS__})
 
-/* Two work-items that halve this row of s4 would split a byte; race checkers detect it. */
+/* If two work-items halved this row of s4, they would share a byte. Race checkers detect that. */
 DEVICE_TEST(items_share_no_bytes) {
     static const op_shape row = {1, {2 * 8193}};
     for (int v = 0; v < tdm_variant_count; v++) {
@@ -225,8 +226,8 @@ DEVICE_TEST(items_share_no_bytes) {
     }
 }
 
-/* The scales of three columns end at the end of an allocation, and a row is shorter than a vector.
- * Memory checkers detect a read of one scale too many. */
+/* The scales of three columns end where an allocation ends, and a row is shorter than a vector.
+ * Memory checkers detect a read beyond the last scale. */
 DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
     enum {
         COLUMNS = 3,
@@ -262,7 +263,7 @@ DEVICE_TEST(short_rows_read_no_more_scales_than_there_are) {
     tdm_tensor_destroy(room);
 }
 
-/* Every row has its own scale, but all scales are the same number in memory. */
+/* Every row has its own scale in the description, but all scales are one number in memory. */
 static void shared_places_are_refused(const test_device *device, const test_array *dequantized) {
     test_array codes, number;
     tdm_tensor *scale, *carrier;

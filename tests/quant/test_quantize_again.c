@@ -1,5 +1,5 @@
-/* tdm_tensor_requantize and tdm_tensor_fake_quantize: every variant on every device gives the bits
- * of the host reference.
+/* Every variant of tdm_tensor_requantize and tdm_tensor_fake_quantize gives the bits of the host
+ * reference on every device.
  * ctest: device rusticl_in_ci timeout=240 cost=50 */
 #include <float.h>
 #include <math.h>
@@ -14,7 +14,7 @@ static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 
 /* ---- requantize ---- */
 
-/* A source and a target with blocks of their own. */
+/* The source and the target have blocks of their own. */
 typedef struct pair {
     quant_carrier from, to;
 } pair;
@@ -28,8 +28,8 @@ static int32_t requantized(const pair *p, int64_t i) {
     return tdm_quant_requantize(code, by, quant_full_range(p->to.codes.layout.dtype));
 }
 
-/* Returns true if the result is that of a multiplier below the normal numbers. Such multipliers are
- * flushed or rounded twice, so they count as 0. */
+/* Multipliers below the normal numbers may be flushed, or rounded twice. Returns true if the
+ * multiplier is such a number and the result is that of a multiplier of 0. */
 static bool is_flushed(const pair *p, int64_t i, double actual) {
     const tdm_quant_parameters from = quant_carrier_parameters(&p->from, i);
     const tdm_quant_parameters to = quant_carrier_parameters(&p->to, i);
@@ -51,8 +51,8 @@ static void check_codes(const pair *p) {
     }
 }
 
-/* Fills sums near the values that the multiplier brings into range: whole numbers, ties, and all
- * bits. */
+/* Fills the source with random bits. Three of four s32 values are then replaced by sums up to 3000
+ * in magnitude, which the multiplier brings into range. */
 static void fill_sums(pair *p) {
     test_random random = {31};
     test_array *const codes = &p->from.codes;
@@ -63,8 +63,8 @@ static void fill_sums(pair *p) {
     test_array_send(codes);
 }
 
-/* Requantizes as `c` describes; its `last` is the sharing of the source. A NULL `variant` stands
- * for the chosen one. `plain` scales may be replaced by their reciprocals. */
+/* Requantizes as `c` describes; its `last` is the sharing of the source. If `variant` is NULL, the
+ * library chooses one. If `plain`, the scales allow kernels to multiply by reciprocals. */
 static tdm_status requantize_case(const test_device *device, const tdm_variant *variant,
                                   const quant_case *c, tdm_dtype from, tdm_dtype from_zero,
                                   bool plain) {
@@ -110,8 +110,8 @@ TEST(every_requantize) {
     quant_every_variant_and(TDM_OP_REQUANTIZE, 3, SHARINGS, one_requantize);
 }
 
-/* Strips and groups that CPU cores handle specially: an odd number of them, groups that begin
- * together, s4 blocks that split bytes, and more columns than a strip has. */
+/* CPU cores handle these strips and groups specially: an odd number of them, and groups that begin
+ * together. Others are s4 blocks that split bytes, and more columns than a strip has. */
 DEVICE_TEST(strips_and_groups) {
     static const quant_sharing sharings[] = {SHARE_ALL, SHARE_ROWS, SHARE_COLUMNS, SHARE_VECTORS};
     static const struct {
@@ -133,7 +133,7 @@ DEVICE_TEST(strips_and_groups) {
         const bool vectors = i % 4 == 3 || i / 4 == 3;
         const op_shape grid = {
             2, {test_is_small() ? 5 : 37, (test_is_small() ? 96 : 640) + (vectors ? 0 : 6)}};
-        // a target of s4 may not split bytes
+        // The blocks of an s4 target may not split bytes.
         const bool parts_bytes = i >= 16 && forms[f].from == SHARE_ODD;
         const quant_case c = {.shape = i < 16 ? &grid : &forms[f].shape,
                               .codes =

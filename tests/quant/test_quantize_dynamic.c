@@ -1,4 +1,4 @@
-/* tdm_tensor_quantize_minmax: every variant on every device gives the bits of the host reference.
+/* Every variant of tdm_tensor_quantize_minmax gives the bits of the host reference on every device.
  * ctest: device rusticl_in_ci timeout=240 cost=45 */
 #include <float.h>
 #include <math.h>
@@ -11,13 +11,13 @@
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4};
 static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
-/* Contents of x; number_at() gives the numbers of the kinds from DATA_CONSTANT on. */
+/* These are the contents of x. number_at() gives the numbers of the kinds from DATA_CONSTANT on. */
 enum {
     DATA_DEQUANTIZED, /* includes NaN, infinities and denormals */
     DATA_UNIT,
     DATA_WIDE,
     DATA_CONSTANT, /* 0, or one number of either sign, in each row */
-    DATA_KINDS,    /* the kinds above are in samples of variants */
+    DATA_KINDS,    /* samples of variants use the kinds above */
     DATA_LARGEST = DATA_KINDS,
     DATA_BANDS,
     DATA_RUNS,
@@ -31,9 +31,9 @@ enum {
 
 /* ---- data ---- */
 
-/* Returns numbers of many sizes; the largest is anywhere in its band. Bands form blocks of 64. One
- * block of four has bands of zeros and of numbers too small for division by a reciprocal. Another
- * one has infinities and NaN. */
+/* Returns numbers of many sizes; the largest may be anywhere in its band. 64 bands form a block.
+ * One block of four has some bands of zeros and of numbers too small for division by a reciprocal.
+ * Another one contains infinities and NaN. */
 static double in_band(int64_t band, int64_t at) {
     const int64_t block = band / 64 % 4;
     const double value = (double)((at * 37 + band * 11) % 311 - 125) * (double)(band % 37 + 1);
@@ -43,7 +43,10 @@ static double in_band(int64_t band, int64_t at) {
 }
 
 static double number_at(int data, int64_t row, int64_t at, int64_t columns) {
-    /* Scales that f16 rounds to 1/128 too small, near enough and too large, and others. */
+    /*
+     * The first three numbers are 127 times a scale. f16 rounds the first scale to 1/128 too small
+     * and the second one nearly exactly. The third scale is too large for f16.
+     */
     static const double largest[] = {127 * (0x1p-18 + 0.49 * 0x1p-24), 127 * 0x1.31p-17,
                                      127 * 140000.0, 1};
     const int64_t i = row * columns + at;
@@ -59,16 +62,16 @@ static double number_at(int data, int64_t row, int64_t at, int64_t columns) {
         return in_band(at, row);
     case DATA_RUNS:
         return in_band(row, at);
-    case DATA_NAN: /* at the end of a row, in its last whole vector, and in the middle */
+    case DATA_NAN: /* NaN at the end of a row, in its last whole vector, or in the middle */
         return nan ? NAN : (double)((row * 29 + at * 7) % 83 - 37) / 64;
-    case DATA_SIZES: /* of one size, the greatest negative */
+    case DATA_SIZES: /* numbers of one size; the largest magnitude is negative */
     case DATA_SIZES + 1:
     case DATA_SIZES + 2:
     case DATA_SIZES + 3:
         return largest[data - DATA_SIZES] *
                ((row + at) % 8 == 0 ? -1 : (double)((row * 37 + at * 11) % 61 - 30) / 31);
-    // the largest is the last one, which a vector or a strip may leave out, or one that some
-    // work-item reads
+    // The largest number is the last one, which a vector or a strip may leave out, or one that some
+    // work-item reads.
     default:
         return at == (peak == 0 ? columns - 1 : columns * peak / PEAKS + peak)
                    ? 2
@@ -109,7 +112,7 @@ static tdm_dtype zero_for(tdm_dtype codes, tdm_dtype zero) {
     return zero == TDM_S32 || zero == codes || (codes == TDM_S4 && zero == TDM_S8) ? zero : TDM_S32;
 }
 
-/* Long groups are too long for one work-item of a device with a limited loop trip count. */
+/* With a limited loop trip count, long groups are too long for one work-item of the device. */
 static bool must_run(const test_device *device, const tdm_variant *variant, const quant_case *c) {
     const bool long_loops = (device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS) != 0;
     return (long_loops || c->shape->rank != 2 || c->shape->shape[1] < 30000) &&
@@ -151,7 +154,7 @@ TEST(every_dynamic) {
     quant_every_variant_and(TDM_OP_QUANTIZE_DYNAMIC, 3, DATA_KINDS, one_dynamic);
 }
 
-/* Whole tensors take one launch for the range and one that combines the results. */
+/* A whole tensor takes two launches: one for the ranges of parts and one that combines them. */
 static void one_range(const test_device *device, const tdm_variant *variant, const int row[]) {
     quant_case c;
     quant_case_read(&c, row, code_dtypes);
@@ -178,9 +181,9 @@ typedef struct form {
     quant_sharing sharing;
 } form;
 
-/* Groups of whole cache lines, of whole vectors and of neither. Columns of matrices that are read
- * row by row, in one strip and in several. Groups along columns whose last one is shorter.
- * Parameters that several work-items or work-groups share. */
+/* Rows and groups are whole cache lines, whole vectors or neither. Matrices with parameters by
+ * column are read row by row, in one strip and in several. Groups along columns end with a shorter
+ * one. Several work-items or work-groups share some parameters. */
 static const form forms[] = {
     {{2, {3, 640}}, SHARE_VECTORS},
     {{2, {67, 130}}, SHARE_COLUMNS},
@@ -191,7 +194,7 @@ static const form forms[] = {
     {{2, {2, 1024}}, SHARE_ROWS},
     {{1, {18001}}, SHARE_ALL},
     {{2, {129, 140}}, SHARE_ALL},
-    {{2, {131, 530}}, SHARE_COLUMNS}, /* from here on: not on slow drivers */
+    {{2, {131, 530}}, SHARE_COLUMNS}, /* slow implementations stop before this one */
     {{3, {67, 5, 826}}, SHARE_FIRST},
     {{2, {70, 1190}}, SHARE_BANDS},
     {{2, {41, 2300}}, SHARE_BANDS},
@@ -246,8 +249,8 @@ DEVICE_TEST(forms_of_their_own) {
     }
 }
 
-/* Each worker gets more rows than one block of short groups. Lengths are half a cache line, whole
- * lines, a mix, whole vectors and less, then long rows. */
+/* Each worker gets more rows than one block of short groups. Row lengths are half a cache line,
+ * whole lines, whole vectors and less; some rows are long. */
 DEVICE_TEST(rows_after_rows) {
     static const int64_t lengths[] = {32, 64, 128, 16, 48, 96, 160, 224, 256, 30, 300};
     test_random random = {20261130};
@@ -263,7 +266,7 @@ DEVICE_TEST(rows_after_rows) {
 
 /* ---- recorded -------------------------------------------------------------------------------- */
 
-/* A recorded call allocates no memory. Columns and a long row take one launch instead of several; a
+/* A recorded call allocates no memory. Columns and a long row take one launch instead of several. A
  * matrix is refused. */
 DEVICE_TEST(recorded_calls) {
     static const form recorded[] = {
@@ -297,7 +300,7 @@ DEVICE_TEST(recorded_calls) {
     }
 }
 
-/* Tests every work-item as the reader of the largest number, for every row of the table. */
+/* The largest number is put where each work-item in turn reads it, for every row of the table. */
 static void peaks_of(const test_device *device, const tdm_variant *variant) {
     static const op_shape rows = {2, {3, 5003}}, even_rows = {2, {2, 1024}}, tensor = {1, {18001}};
     const bool whole = variant->op != TDM_OP_QUANTIZE_DYNAMIC;

@@ -1,5 +1,6 @@
-/* Quantized values next to ties, under scales of every significand and of every f16 and bf16. The
- * kernels are those of CPU cores, with cached and with non-temporal stores.
+/* Values next to ties are quantized under scales of every significand, and every f16 and bf16
+ * number is quantized. The kernels are those of CPU cores, with cached and with non-temporal
+ * stores.
  * ctest: device rusticl_in_ci timeout=240 */
 #include <math.h>
 #include <stdlib.h>
@@ -17,7 +18,7 @@ static const tdm_dtype real_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
 
 /* ---- next to ties ---- */
 
-/* Returns a value halfway between two quantized values, up to three f32 numbers off. */
+/* Returns a value near the tie between two quantized values, at most three f32 steps from it. */
 static float near_tie(test_random *random, int most, float scale) {
     float value = ((float)test_random_int(random, -most, most - 1) + 0.5f) * scale;
     const int away = (int)test_random_int(random, -3, 3);
@@ -26,7 +27,7 @@ static float near_tie(test_random *random, int most, float scale) {
     return value;
 }
 
-/* A quarter of the numbers saturate; some have no quantized value. */
+/* Some numbers saturate, and some are NaN or infinite. */
 static void fill_near_ties(test_array *x, const quant_carrier *carrier, uint64_t seed) {
     static const float special[] = {NAN, INFINITY, -INFINITY, 3e38f, -3e38f, 0.0f};
     test_random random = {seed};
@@ -63,7 +64,7 @@ static void check_fake(const test_array *x, test_array *y, test_array *mask,
 }
 
 typedef struct exact_case {
-    quant_case own;     /* `last`: one scale does not allow division by reciprocals */
+    quant_case own;     /* `last`: one scale does not allow division by a reciprocal */
     tdm_dtype from, to; /* of fake quantization */
     test_placement mask;
 } exact_case;
@@ -106,10 +107,9 @@ static void exact_codes(const test_device *device, const exact_case *c, uint64_t
     quant_carrier_destroy(&carrier);
 }
 
-/* Rows and groups of whole cache lines, of whole vectors and of neither, and strips of columns.
- * Along columns there are tiles of rows that end with a group, with a strip or with the matrix.
- * Others are groups of two outer dimensions, and rows that share parameters only with distant
- * rows. */
+/* Rows and groups are whole cache lines, whole vectors or neither; others are strips of columns.
+ * Along columns, tiles of rows end with a group, with a strip or with the matrix. Others have
+ * groups of two outer dimensions, or rows that share parameters only with distant rows. */
 static const struct {
     op_shape shape;
     quant_sharing sharing;
@@ -160,9 +160,9 @@ DEVICE_TEST(codes_next_to_ties) {
     }
 }
 
-/* Each run of `group` elements has one value of 127 times its scale and others next to ties of that
- * scale. Some runs are so small that a product of theirs would underflow; their neighbours do not
- * show this. */
+/* In each run of `group` elements, the first is 127 times a scale. The others are next to ties of
+ * that scale, or have no quantized value. Some runs are so small that a product in the kernel would
+ * underflow. The neighbouring runs do not reveal this. */
 static void fill_near_derived_ties(test_array *x, int64_t group, uint64_t seed) {
     test_random random = {seed};
     float scale = 1.0f;
@@ -213,8 +213,8 @@ DEVICE_TEST(dynamic_codes_next_to_ties) {
 #define GROUP 32 /* of SHARE_VECTORS */
 
 /* The first significands give wrong quantized values when multiplied by the rounded reciprocal
- * without a correction term. The others are: one that leaves the reciprocal's remainder next to a
- * tie, powers of two with no remainder, and scales that need a division. */
+ * without a correction term. One puts the reciprocal's remainder next to a tie. The others are
+ * powers of two, which have no remainder, and scales that need a division. */
 static const double scales[] = {0x1.755556p-7, 0x1.aaaaacp+2,  0x1.cccccep-5, 0x1.e66664p+1,
                                 0x1.fffffep+0, 0x1.fffffep-9,  1.0,           0x1p-24,
                                 0x1.fffffep+7, 0x1.8p-59,      0x1.5p+59,     0x1p-60,
@@ -223,7 +223,7 @@ enum {
     SCALES = sizeof scales / sizeof *scales
 };
 
-/* On slow drivers only one of 31 is tested. */
+/* Returns the number of 16-bit numbers to test. Slow drivers test only one of 31. */
 static int64_t halves(void) {
     return test_is_small() ? 65536 / 31 / GROUP * GROUP : 65536;
 }
@@ -233,7 +233,10 @@ static double half_at(tdm_dtype dequantized, int64_t half) {
     return (double)(dequantized == TDM_F16 ? tdm_f32_from_f16(bits) : tdm_f32_from_bf16(bits));
 }
 
-/* Quantizes all 16-bit numbers with scale s, or in each column with that column's scale. */
+/*
+ * Quantizes all 16-bit numbers with scale number `s`. If the columns have own parameters, each
+ * column has all numbers and a scale of its own.
+ */
 static void codes_of_halves(const test_device *device, tdm_dtype dequantized, tdm_dtype codes,
                             quant_sharing sharing, int s) {
     const bool columns = sharing == SHARE_COLUMNS;
@@ -269,8 +272,8 @@ DEVICE_TEST(codes_of_all_halves) {
     codes_of_halves(device, TDM_BF16, TDM_U8, SHARE_COLUMNS, 1);
 }
 
-/* Quantizes groups of `group` neighbours, which have one sign and nearly one size unless `mixed` is
- * set. */
+/* Quantizes groups of `group` neighbouring numbers. They have one sign and nearly one size unless
+ * `mixed` is set. */
 static void ranges_of_halves(const test_device *device, tdm_dtype dequantized, tdm_dtype codes,
                              quant_sharing sharing, test_placement placement, int64_t group,
                              bool mixed) {
@@ -283,7 +286,10 @@ static void ranges_of_halves(const test_device *device, tdm_dtype dequantized, t
     test_array_destroy(&x);
 }
 
-/* Whole cache lines of quantized values must not run on into the gaps between padded rows. */
+/*
+ * Kernels that write whole cache lines of quantized values must not write into the gaps between
+ * padded rows.
+ */
 DEVICE_TEST(ranges_of_all_halves) {
     for (int i = 0; i < 8; i++) {
         const tdm_dtype dequantized = i / 2 % 2 == 0 ? TDM_F16 : TDM_BF16;

@@ -1,5 +1,5 @@
-// Tensors that carry quantization parameters: creation, refused arguments, parameters of views, and
-// the lifetime of parameters.
+// Tensors may carry quantization parameters. The tests cover creation, refused arguments,
+// parameters of views, and the lifetime of parameters.
 // ctest: device
 #include <stdio.h>
 #include <string.h>
@@ -119,7 +119,7 @@ DEVICE_TEST(every_granularity_is_created) {
             tdm_quantization q = carried(made);
             assert_int_equal(tdm_tensor_dtype(q.scale), scale);
             assert_int_equal(tdm_tensor_dtype(q.zero_point), zero);
-            // a tensor's report makes another tensor
+            // The report of one tensor serves to create another.
             TEST_OK(tdm_tensor_quantized(made, &q, &again));
             expect_carried(again, g->block, g->parameters, zero != TDM_DTYPE_NONE);
             assert_ptr_equal(tdm_tensor_buffer(again), tdm_tensor_buffer(made));
@@ -292,8 +292,8 @@ DEVICE_TEST(parameters_outlive_their_handles) {
 
 /* ---- views ----------------------------------------------------------------------------------- */
 
-/* Returns the index of an element's parameter, from its coordinates, in elements of the parameter's
- * buffer. */
+/* Returns the index of an element's parameter from the element's coordinates. The index counts
+ * elements of the parameter's buffer. */
 static int64_t parameter_place(const tdm_tensor *tensor, const tdm_tensor *parameter,
                                const int64_t *at) {
     const tdm_quantization q = carried(tensor);
@@ -332,8 +332,8 @@ static void expect_same_parameters(const tdm_tensor *whole, const tdm_tensor *vi
     }
 }
 
-/* Tests any chain of transposes and slices of any arrangement. The parameters follow their
- * elements, or the view is refused where it would split a block. */
+/* Tests chains of transposes and slices of any arrangement. The parameters follow their elements. A
+ * view that would split a block is refused. */
 DEVICE_TEST(chains_of_views_keep_each_elements_parameters) {
     test_random random = {20261121};
     int refused = 0, carried_along = 0;
@@ -443,7 +443,10 @@ DEVICE_TEST(other_views_refuse_parameters_that_vary) {
         assert_null(view);
         tdm_tensor_destroy(tensor);
     }
-    /* The message advises to reshape the elements and the parameters separately; this does so. */
+    /*
+     * The message advises the caller to reshape the elements and the parameters separately, which
+     * is done here.
+     */
     tdm_tensor *const tensor = create_quantized(device, TDM_S8, 2, DIMS(4, 6), DIMS(1, 0));
     tdm_tensor *elements, *flat, *again;
     tdm_layout layout;
@@ -460,7 +463,7 @@ DEVICE_TEST(other_views_refuse_parameters_that_vary) {
         tdm_tensor_destroy(all[i]);
 }
 
-/* Views split no byte of s4, and parameters follow their elements. */
+/* Views split no byte of s4, and the parameters follow their elements. */
 DEVICE_TEST(views_of_s4_carry_parameters) {
     tdm_tensor *const tensor = create_quantized(device, TDM_S4, 2, DIMS(4, 64), DIMS(1, 32));
     tdm_tensor *view;
@@ -514,7 +517,7 @@ DEVICE_TEST(failures_of_host_memory_leave_nothing_behind) {
             }
             assert_int_equal(counted_host_live(), before);
         }
-        assert_true(nth > 3); // a handle and those of two parameters
+        assert_true(nth > 3); // the blocks are a handle and those of two parameters
     }
     tdm_tensor_destroy(from);
 }

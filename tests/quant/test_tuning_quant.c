@@ -83,7 +83,7 @@ DEVICE_TEST(a_row_of_another_operation_changes_nothing) {
         assert_string_equal(said.variant, packed.variant);
 }
 
-/* Runs work partitions of the panel variants that no cost estimate would choose. */
+/* Runs work partitions of the panel variants that the cost estimate would never choose. */
 static void run_divisions(const test_device *device, const tdm_variant *row) {
     static const char *const parameters[] = {
         "row_items=1,col_items=1,pack_b=1", "row_items=3,col_items=1,pack_b=2",
@@ -156,7 +156,10 @@ DEVICE_TEST(tiles_that_were_measured_are_taken) {
     assert_string_equal(said.variant, "gemm_f32_tiled_32x32");
 }
 
-/* Quantizing the rows of A is another problem with table rows of its own. */
+/*
+ * A GEMM that quantizes the rows of A is a problem of its own, with its own rows in the tuning
+ * table.
+ */
 DEVICE_TEST(quantized_rows_of_a_have_rows_of_their_own) {
     static const char plain[] = "any gemm-weights f32 s8 any *x*x* gemm_any_reference measured=5";
     static const char dynamic[] =
@@ -189,7 +192,7 @@ DEVICE_TEST(unpacked_weights_follow_the_file) {
     }
 }
 
-/* A is quantized and a row of the file unpacks the weights: one stage within the other, in core and
+/* A is quantized, and a row of the file unpacks the weights. The two steps are nested, in core and
  * out of core. */
 DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
     static const char text[] =
@@ -198,7 +201,7 @@ DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;
     tdm_outofcore_plan *plan = NULL;
     tdm_outofcore_info info = {.struct_size = sizeof info};
-    // groups that no panels of quantized values take
+    // No panel of quantized values takes these groups.
     desc.gemm = weights_desc(TDM_S4, 16, 40, 30, 64);
     desc.gemm.quantize_a = 1;
     desc.budget_bytes = 1 << 20;
@@ -211,8 +214,8 @@ DEVICE_TEST(stages_within_stages_are_cut_into_tiles) {
     tuned_device_close(&own);
 }
 
-/* A row that needs other operands or a missing capability, or that does not help, changes
- * nothing. */
+/* A row changes nothing if its variant needs other operands or a missing capability, or if it
+ * cannot do the GEMM. */
 DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
     static const char *const rows[] = {
         "any gemm-weights f32 s8 any *x*x* gemm_f16_tiled_32x32 measured=5",
@@ -227,8 +230,8 @@ DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
             const tuned_plan said = plan_with(device, &desc, rows[i]);
             assert_string_equal(said.variant, without.variant);
             assert_string_equal(said.tuning, without.tuning);
-            /* These two variants multiply unpacked weights, so no preference for the weights
-             * themselves is reported. Other devices check at any M. */
+            /* These two variants multiply unpacked weights. No preference for the weights
+             * themselves is reported then. Devices without CPU cores check such rows at any M. */
             if (i < 2 && has_cores(device))
                 assert_null(strstr(tuned_device_heard(), "tuning prefers"));
         }

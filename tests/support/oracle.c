@@ -63,7 +63,7 @@ static double rounded(tdm_dtype dtype, double x) {
     return tdm_number_get(dtype, bytes, 0);
 }
 
-/* Rounding is monotone, so the legal results are those between the roundings of both ends. */
+/* Rounding is monotone, so the legal results lie between the rounded ends of the interval. */
 bool oracle_matches(tdm_dtype dtype, double actual, double expected, double bound) {
     if (isnan(expected) || isnan(actual))
         return isnan(expected) && isnan(actual);

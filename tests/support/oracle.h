@@ -1,5 +1,6 @@
 /*
- * The oracle: operations in plain C in double precision, and the error bounds of kernel results.
+ * The oracle computes operations in plain C in double precision, and the error bounds of kernel
+ * results.
  */
 #ifndef TANDEM_TESTS_SUPPORT_ORACLE_H
 #define TANDEM_TESTS_SUPPORT_ORACLE_H
@@ -9,13 +10,13 @@
 
 #include <tandem/ops.h>
 
-/* The exact value of the operation. */
+/* Returns the exact value of the operation. */
 double oracle_unary(tdm_unary op, double x);
 
 /* Bound of the f32 result's absolute error, before it is rounded to the output's dtype. */
 double oracle_unary_bound(tdm_unary op, double x, double y);
 
-/* Bound of the absolute error of a quotient or square root y. Integers have none. */
+/* Returns a bound of the absolute error of a quotient or square root y in a float dtype. */
 double oracle_divide_bound(tdm_dtype dtype, double y);
 
 /* Floats: the exact value; integers: wrapped (s32) or saturated (s8, u8). */

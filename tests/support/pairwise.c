@@ -6,7 +6,10 @@
 
 #include "tests/support/test_data.h"
 
-/* Random rows tried for each row of the sample. The one with the most new pairs is taken. */
+/*
+ * This is the number of random rows that compete for each row of the sample. The one with the most
+ * new pairs is taken.
+ */
 enum {
     CANDIDATES = 40
 };

@@ -1,5 +1,6 @@
 /*
- * Seeded pairwise sampling. The rows of factor levels cover every pair of levels of two factors.
+ * Pairwise sampling chooses rows of factor levels from a seed. The rows cover every pair of levels
+ * of two factors.
  */
 #ifndef TANDEM_TESTS_SUPPORT_PAIRWISE_H
 #define TANDEM_TESTS_SUPPORT_PAIRWISE_H
@@ -13,7 +14,7 @@ typedef struct pairwise {
     int factors;
     int levels[PAIRWISE_MAX_FACTORS]; /* each ≥ 1 */
     uint64_t state;
-    int open; /* pairs that no row has had yet */
+    int open; /* pairs that no row has contained yet */
     unsigned char seen[PAIRWISE_MAX_FACTORS][PAIRWISE_MAX_FACTORS][PAIRWISE_MAX_LEVELS]
                       [PAIRWISE_MAX_LEVELS];
 } pairwise;

@@ -14,7 +14,10 @@ int64_t random_of(test_random *random, const int64_t *choices, size_t count) {
 
 /* ---- layouts ---- */
 
-/* Takes the last dimensions of the batch. Some get length one; those in `stays` get stride 0. */
+/*
+ * Selects the last dimensions of the batch. Some of them get length one; those in `stays` get
+ * stride 0.
+ */
 static int share_batch(tdm_layout *layout, test_random *random, const random_batch *batch,
                        bool may_share, bool stays[TDM_MAX_RANK]) {
     int rank = 0, first = 0;

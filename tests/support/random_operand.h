@@ -1,7 +1,7 @@
 /*
- * A random matrix operand of a batched GEMM. Drawn at random are the order of its dimensions in
- * memory, gaps, the offset, shared batch entries, scales and zero points. Elements are read by
- * entry, row and column.
+ * A random operand is a matrix operand of a batched GEMM. Drawn at random are the order of its
+ * dimensions in memory, gaps, the offset, shared batch entries, scales and zero points. Elements
+ * are read by entry, row and column.
  */
 #ifndef TANDEM_TESTS_SUPPORT_RANDOM_OPERAND_H
 #define TANDEM_TESTS_SUPPORT_RANDOM_OPERAND_H
@@ -24,7 +24,9 @@ typedef struct random_operand {
     tdm_tensor *tensor; /* has the quantization parameters, or is data.tensor */
 } random_operand;
 
-/* Quantization parameters: scales are powers of two, by row, by column or one for all. */
+/*
+ * The quantization parameters have scales that are powers of two: by row, by column or one for all.
+ */
 typedef struct random_parameters {
     int vary;      /* dimension counted from the end: 2 by row, 1 by column */
     int64_t group; /* group size along the other dimension; 0: none */
@@ -50,7 +52,10 @@ void random_operand_destroy(random_operand *o);
 /* Fills the array with random integers and sends it. */
 void random_array_fill(test_array *array, test_random *random, int64_t low, int64_t high);
 
-/* Index of an element of an entry. Entries are counted in row-major order over the batch. */
+/*
+ * Returns the index of an element of an entry. Entries are counted in row-major order over the
+ * batch.
+ */
 int64_t random_operand_index(const random_operand *o, int64_t entry, int64_t row, int64_t column);
 double random_operand_get(const random_operand *o, int64_t entry, int64_t row, int64_t column);
 /* These return 1 and 0 for an operand without parameters. */

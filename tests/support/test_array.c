@@ -69,7 +69,7 @@ int64_t test_array_count(const test_array *array) {
     return count;
 }
 
-/* Number of elements from the first one to the last one, both included. */
+/* Returns the number of elements from the first one to the last one, both included. */
 static int64_t extent_of(const tdm_layout *layout) {
     int64_t last = 0;
     for (int d = 0; d < layout->rank; d++) {
@@ -81,8 +81,8 @@ static int64_t extent_of(const tdm_layout *layout) {
 }
 
 /*
- * Offset of logical element `index` in the buffer, in elements. Oracles call this for most
- * elements, so dense arrays skip the division.
+ * Returns the offset of logical element `index` in the buffer, in elements. Oracles call this for
+ * most elements, so the function skips the divisions for dense arrays.
  */
 static size_t place_of(const test_array *array, int64_t index) {
     int64_t place = array->offset;
@@ -173,7 +173,7 @@ const void *test_array_fetched_bits(const test_array *array, int64_t index) {
     return array->fetched + place_of(array, index) * unit_bytes(array);
 }
 
-/* Fills with random nibbles for every data kind. */
+/* Fills with random nibbles, whatever the kind of the data is. */
 static void fill_packed(test_array *array, uint64_t seed) {
     test_random random = {seed};
     for (int64_t i = 0; i < test_array_count(array); i++)

@@ -53,7 +53,10 @@ void test_array_destroy(test_array *array);
 
 int64_t test_array_count(const test_array *array);
 
-/* Puts logical element `index` (row-major) into the image; gets it from the image or as fetched. */
+/*
+ * The first two access logical element `index` (row-major) of the image. The third reads it from
+ * the fetched buffer.
+ */
 void test_array_put(test_array *array, int64_t index, double value);
 double test_array_get(const test_array *array, int64_t index);
 double test_array_fetched(const test_array *array, int64_t index);
@@ -61,11 +64,11 @@ double test_array_fetched(const test_array *array, int64_t index);
 /*
  * Returns true if the fetched element is an f32 result, rounded once to the array's float type. A
  * device may flush values that are denormal in f32. rusticl 22.3 fuses the preceding operation with
- * its narrowing to f16, so its result may be a neighbouring f16 value.
+ * its narrowing to f16. Its result may then be a neighbouring f16 value.
  */
 bool test_array_is_rounded(const test_array *array, int64_t index, float result);
 
-/* The element's bytes, for comparing bits. */
+/* Returns the element's bytes, for comparing bits. */
 const void *test_array_bits(const test_array *array, int64_t index);
 const void *test_array_fetched_bits(const test_array *array, int64_t index);
 

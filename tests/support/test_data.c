@@ -5,7 +5,7 @@
 
 #include "quant/number_formats.h"
 
-/* splitmix64: a full-period counter with a strong finaliser. */
+/* This generator is splitmix64: a full-period counter with a strong finaliser. */
 uint64_t test_random_bits(test_random *random) {
     uint64_t z = (random->state += UINT64_C(0x9e3779b97f4a7c15));
     z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -28,8 +28,8 @@ static bool is_integer(tdm_dtype dtype) {
 }
 
 /*
- * Half-way values: k + 1/2 for integers, and numbers with one bit below the last kept bit of f16 or
- * bf16. Their magnitudes cover those near a change of exponent.
+ * Returns a tie. It is k + 1/2 for integers, or a number with one bit below the last kept bit of
+ * f16 or bf16. The magnitudes include those near a change of exponent.
  */
 static double tie(test_random *random) {
     const double sign = (test_random_bits(random) & 1) != 0 ? -1.0 : 1.0;

@@ -1,6 +1,4 @@
-/*
- * Seeded test data. The same seed gives the same numbers everywhere.
- */
+/* Test data is generated from a seed. The same seed gives the same numbers everywhere. */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_DATA_H
 #define TANDEM_TESTS_SUPPORT_TEST_DATA_H
 
@@ -14,9 +12,9 @@ typedef struct test_random {
 } test_random;
 
 uint64_t test_random_bits(test_random *random);
-/* Uniform in [low, high). */
+/* Returns a number that is uniform in [low, high). */
 double test_random_uniform(test_random *random, double low, double high);
-/* Uniform in [low, high], both included. */
+/* Returns a number that is uniform in [low, high], both included. */
 int64_t test_random_int(test_random *random, int64_t low, int64_t high);
 
 typedef enum test_data_kind {

@@ -1,4 +1,4 @@
-/* The temporary folder of a test program, and helpers for small files. */
+/* These functions make the temporary folder of a test program, and read and write small files. */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_FOLDER_H
 #define TANDEM_TESTS_SUPPORT_TEST_FOLDER_H
 

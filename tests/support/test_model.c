@@ -7,7 +7,7 @@
 
 #include "common/random_fill.h"
 
-/* Uniform in [-bound, bound). */
+/* Fills with values that are uniform in [-bound, bound). */
 static void fill_uniform(float *values, int64_t count, float bound, uint64_t seed) {
     for (int64_t i = 0; i < count; i++)
         values[i] = bound * random_number(seed, (uint64_t)i);

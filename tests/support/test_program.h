@@ -9,8 +9,9 @@ typedef struct test_program_result {
 } test_program_result;
 
 /*
- * Factor, at least 1, by which tests extend their time limits over those of a quiet machine. It is
- * measured by tests/set_time_limits.cmake, or set by the variable TANDEM_TEST_TIME_FACTOR.
+ * Returns the factor, at least 1, by which tests extend their time limits over those of a quiet
+ * machine. It is measured by tests/set_time_limits.cmake, or set by the variable
+ * TANDEM_TEST_TIME_FACTOR.
  */
 int test_time_factor(void);
 

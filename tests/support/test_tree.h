@@ -1,7 +1,7 @@
 /*
- * Paths of source and build files that tests need. By default they are the folders of compilation.
- * If the programs were copied to another machine, TANDEM_TEST_SOURCE and TANDEM_TEST_BUILD name the
- * folders.
+ * These functions return paths of source and build files that tests need. By default they use the
+ * folders of compilation. If the programs were copied to another machine, TANDEM_TEST_SOURCE and
+ * TANDEM_TEST_BUILD name the folders.
  */
 #ifndef TANDEM_TESTS_SUPPORT_TEST_TREE_H
 #define TANDEM_TESTS_SUPPORT_TEST_TREE_H

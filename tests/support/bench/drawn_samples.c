@@ -4,7 +4,9 @@
 
 #include "common/random_fill.h"
 
-/* Approximately normal noise with mean 0 and deviation 1, from twelve uniform numbers. */
+/*
+ * Returns approximately normal noise with mean 0 and deviation 1, made from twelve uniform numbers.
+ */
 static double noise(uint64_t seed, uint64_t index) {
     double sum = -6;
     for (uint64_t i = 0; i < 12; i++)

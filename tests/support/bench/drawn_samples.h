@@ -1,4 +1,4 @@
-/* Time samples with known median and spread. */
+/* This header generates time samples with known median and spread. */
 #ifndef TANDEM_TESTS_SUPPORT_BENCH_DRAWN_SAMPLES_H
 #define TANDEM_TESTS_SUPPORT_BENCH_DRAWN_SAMPLES_H
 
@@ -6,8 +6,8 @@
 #include <stdint.h>
 
 /*
- * Draws `count` times around `seconds`. Their logarithms deviate by `spread`. Equal seeds give
- * equal samples.
+ * Generates `count` durations in seconds with median `seconds`. `spread` is the standard deviation
+ * of their logarithms. Equal seeds give equal samples.
  */
 void drawn_samples(double *samples, size_t count, double seconds, double spread, uint64_t seed);
 

@@ -1,4 +1,4 @@
-/* Small traces, for tests. */
+/* These are small traces for tests. */
 #ifndef TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
 #define TANDEM_TESTS_SUPPORT_BENCH_TRACE_SAMPLES_H
 
@@ -23,7 +23,10 @@ static inline void generate(const trace_settings *settings, trace_data *trace) {
     assert_true(trace->event_count > 0);
 }
 
-/* Finds the events that allocate and free each block; the event count if there is none. */
+/*
+ * Finds the events that allocate and free each block. An index is the event count if no such event
+ * exists.
+ */
 static inline void find_generations(const trace_data *trace, size_t *born, size_t *dead) {
     for (size_t i = 0; i < trace->block_count; i++)
         born[i] = dead[i] = trace->event_count;

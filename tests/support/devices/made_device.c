@@ -10,7 +10,7 @@
 #include "common/random_fill.h"
 #include "tests/support/unit.h"
 
-/* Share of a working set that main memory serves: none up to 16 MB, all of it from 48 MB. */
+/* Returns the share of a working set that main memory serves: 0 up to 16 MB, 1 from 48 MB on. */
 static double main_share(double set) {
     return fmin(1, fmax(0, (set - 16e6) / 32e6));
 }
@@ -31,7 +31,10 @@ predict_work made_product_work(double m, double n, double k, const char *dtype) 
     return work;
 }
 
-/* Streaming loops: 2 us; 40 and 20 GB/s in main memory, 80 and 50 GB/s in caches. */
+/*
+ * Returns the seconds of a streaming loop, with a launch and 2 us in each call. Reads run at 40
+ * GB/s in main memory and at 80 GB/s in caches; writes run at 20 GB/s and 50 GB/s.
+ */
 static double stream_s(double reads, double writes) {
     const double share = main_share(reads + writes);
     return MADE_LAUNCH + 2e-6 + share * (reads / 40e9 + writes / 20e9) +

@@ -1,7 +1,7 @@
 /*
- * A device made up from the model of `tandem predict`, in the form of its results file. Predictions
- * from it have known answers. GEMM runs at 200 GFLOP/s. Reads run at 400 GB/s up to 1 MB, 100 GB/s
- * in the last cache of 16 MB, and 40 GB/s in main memory.
+ * This synthetic device follows the model of `tandem predict` and has the form of its results file.
+ * Predictions from it have known answers. GEMM runs at 200 GFLOP/s. Reads run at 400 GB/s up to 1
+ * MB, 100 GB/s in the last cache of 16 MB, and 40 GB/s in main memory.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_MADE_DEVICE_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_MADE_DEVICE_H
@@ -14,10 +14,13 @@ struct cJSON;
 #define MADE_LAUNCH 4e-6
 #define MADE_RATE 200e9
 
-/* Seconds of an f32 GEMM. */
+/* Returns the seconds of an f32 GEMM. */
 double made_product_s(double m, double n, double k);
 
-/* The prediction input for a GEMM: four bytes per element, each operand read or written once. */
+/*
+ * Returns the prediction input for a GEMM. It counts four bytes per element, and each operand is
+ * read or written once.
+ */
 predict_work made_product_work(double m, double n, double k, const char *dtype);
 
 /* The results file of the device, and functions that add rows to one. */

@@ -1,6 +1,6 @@
 /*
- * A second handle on a device: a context, a device and a stream that the test owns, with a memory
- * budget.
+ * This is a second handle on a device: a context, a device and a stream that the test owns, with a
+ * memory budget.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_OWN_DEVICE_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_OWN_DEVICE_H
@@ -13,7 +13,10 @@ typedef struct own_device {
     tdm_stream *stream;
 } own_device;
 
-/* The budget limits the device's memory, or its pinned host memory; 0: none. */
+/*
+ * `pool_budget` limits the device's memory, and `staging_budget` its pinned host memory. A budget
+ * of 0 sets no limit.
+ */
 own_device own_device_open(const test_device *like, uint64_t pool_budget);
 own_device own_device_open_staging(const test_device *like, uint64_t staging_budget);
 /*

@@ -15,7 +15,7 @@ static struct {
     int *executed; /* [device][variant], and one more column for cases without a variant */
     const char *filter;
     FILE *list; /* receives executed cases; may be NULL */
-    /* the running case */
+    /* These describe the running case. */
     const test_device *device;
     const tdm_variant *variant;
     char name[512];

@@ -39,7 +39,7 @@ int test_device_count(void);
 const test_device *test_device_at(int index);
 tdm_context *test_context(void);
 
-/* True if TANDEM_TEST_SCALE=small. */
+/* Returns true if TANDEM_TEST_SCALE is "small". */
 bool test_is_small(void);
 
 /*

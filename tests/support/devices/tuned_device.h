@@ -1,4 +1,7 @@
-/* A device reopened with a text as the user's tuning file, and the plans created on it. */
+/*
+ * These functions reopen a device with a text as the user's tuning file, and report the plans
+ * created on it.
+ */
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_TUNED_DEVICE_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_TUNED_DEVICE_H
 
@@ -13,12 +16,15 @@ typedef struct tuned_device {
     tdm_device *device;
 } tuned_device;
 
-/* Opens the device again in a context of its own. The log is captured until it is closed. */
+/*
+ * Opens the device again in a context of its own. The log is captured until the device is closed.
+ */
 tuned_device tuned_device_open(const test_device *device, const char *text);
 void tuned_device_close(tuned_device *own);
 
 /*
- * Messages of the topics dispatch and tuning since the device was opened: lines "topic: message".
+ * Returns the log messages of the topics dispatch and tuning since the device was opened. Each
+ * message is a line "topic: message".
  */
 const char *tuned_device_heard(void);
 

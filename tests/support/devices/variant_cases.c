@@ -7,10 +7,10 @@
 #include "tests/support/pairwise.h"
 
 enum {
-    /* Numbers of cases on a slow implementation: */
+    /* These are the numbers of cases on a slow implementation: */
     FIRST_CASES = 12, /* for the first variant of a kernel source */
     MORE_CASES = 6,   /* for each other variant */
-    SMALL_PARTS = 3   /* shares of a table among the variants of one kernel source */
+    SMALL_PARTS = 3   /* most shares into which the variants of one kernel source split a table */
 };
 
 /* True for a variant that devices of every kind can run. */
@@ -19,9 +19,10 @@ static bool is_portable(const tdm_variant *row) {
 }
 
 /*
- * Counts the variants of the row's op and kernel source before `end` that the device can run. On a
- * slow implementation, portable variants are counted separately. So they get the same cases
- * whatever other variants the device can run: check_executed_cases.sh compares the cases.
+ * Counts the variants before `end` that have the op and kernel source of `row` and that the device
+ * can run. On a slow implementation, portable variants are counted separately. Their cases then do
+ * not depend on the other variants that the device can run. check_executed_cases.sh compares these
+ * cases.
  */
 static int count_in_text(const test_device *device, const tdm_variant *row,
                          const tdm_variant *end) {
@@ -51,8 +52,8 @@ bool test_case_is_due(const test_device *device, const tdm_variant *row, int ind
 }
 
 /*
- * Two of four cases set the cache size to 1 byte, so that kernels use non-temporal stores if they
- * can.
+ * Changes the cache size in every second pair of cases to 1 byte, so that kernels use non-temporal
+ * stores if they can.
  */
 static void choose_caches(const test_device *device, int index) {
     device->device->info.cache_bytes = index / 2 % 2 == 0 ? device->info.cache_bytes : 1;
@@ -83,7 +84,7 @@ void test_sample_of_variant(const test_device *device, const tdm_variant *varian
     static pairwise sample;
     int level[PAIRWISE_MAX_FACTORS];
     const int number = number_in_text(device, variant);
-    // Each variant runs few cases, from a sample of its own.
+    // On a slow implementation each variant runs few cases, so each one has a sample of its own.
     if (test_is_small())
         seed += (uint64_t)number * 1000;
     pairwise_start(&sample, factors, levels, seed);

@@ -1,6 +1,6 @@
 /*
- * The loop of an operation's main test: every variant of its op, on every device that can run it,
- * over a pairwise sample of the factors that the test names.
+ * This is the loop of an operation's main test. It runs every variant of the op on every device
+ * that can run it, over a pairwise sample of the test's factors.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DEVICES_VARIANT_CASES_H
 #define TANDEM_TESTS_SUPPORT_DEVICES_VARIANT_CASES_H
@@ -37,12 +37,15 @@ void test_each_variant(tdm_op op, variant_choice *takes, variant_body *body);
 void test_case_of_each_variant(tdm_op op, const char *name, variant_body *body);
 
 /*
- * Calls test_case_begin for a forced variant, or NULL. Parameters after the variant's name are put
- * before the text.
+ * Calls test_case_begin for a forced variant, or for none if `variant` is NULL. `variant` may have
+ * the form "name:parameters"; the parameters then precede the text in the name of the case.
  */
 bool test_case_begin_forced(const test_device *device, const char *variant, const char *text);
 
-/* True if the elements of a row are not contiguous: kernels of wide rows may refuse that. */
+/*
+ * True if the elements of a row are not contiguous. Variants with vector loads and stores may
+ * refuse such rows.
+ */
 bool test_has_gaps(int rank, const int64_t *shape, test_placement placement);
 
 /*
@@ -54,8 +57,8 @@ bool test_case_is_due(const test_device *device, const tdm_variant *row, int ind
 
 /*
  * Returns true if case number `index` of a table common to all variants is run. On a slow
- * implementation the variants of one kernel source share the table, and each source meets all of
- * it. Elsewhere it is always true.
+ * implementation the variants of one kernel source divide the table among themselves, so that each
+ * source is tested with all of it. Elsewhere the result is always true.
  */
 bool test_part_is_due(const test_device *device, const tdm_variant *row, int index);
 

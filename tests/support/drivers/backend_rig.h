@@ -1,6 +1,6 @@
 /*
- * A device of the run as its backend sees it: the backend's function table, a native stream and
- * memory that the test owns. It bypasses the core.
+ * A device of the run is tested at the level of its backend, without the core. The rig holds the
+ * backend's function table, and a native stream and memory that the test owns.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DRIVERS_BACKEND_RIG_H
 #define TANDEM_TESTS_SUPPORT_DRIVERS_BACKEND_RIG_H

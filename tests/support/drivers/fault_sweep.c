@@ -78,7 +78,9 @@ static tdm_status record(sweep_round *w) {
     return status == TDM_OK ? ended : status;
 }
 
-/* Computes d = a·b on one stream, then copies d to `copy` on the other stream, and to the host. */
+/*
+ * Computes d = a·b on one stream. Then it copies d to `copy` on the other stream, and to the host.
+ */
 static tdm_status enqueue_work(const sweep_driver *driver, sweep_round *w, float *a, float *scratch,
                                float *result) {
     float *const pinned = tdm_host_buffer_address(w->pinned);
@@ -182,7 +184,7 @@ typedef struct fault {
 typedef struct outcome {
     long calls;    /* of the function */
     bool reported; /* by a status, or by the driver's `said` */
-    bool loud;     /* it must be reported */
+    bool loud;     /* a status or `said` must report it */
 } outcome;
 
 static void check_pool_is_empty(const fault *f,
@@ -212,7 +214,10 @@ static void do_again(job *j, const fault *f) {
                        f->nth, f->code, tdm_status_text(status), detail);
 }
 
-/* The detail of a failure must name the code. A failed release must not become a failure. */
+/*
+ * The detail of a failure must contain the name of the error code. A failed release must not make a
+ * call fail.
+ */
 static void check_report(const fault *f, tdm_status status, bool opened, const char *detail) {
     const char *const name = f->driver->error_name(f->code);
     if (status == TDM_OK)

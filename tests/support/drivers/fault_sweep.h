@@ -28,7 +28,7 @@ typedef struct sweep_round {
     int task_runs;
 } sweep_round;
 
-/* The driver-specific part of a sweep. */
+/* This is the part of a sweep that depends on the driver. */
 typedef struct sweep_driver {
     int codes[SWEEP_CODES]; /* none of them means that the device is lost */
     const char *(*error_name)(int code);
@@ -43,14 +43,14 @@ typedef struct sweep_driver {
     tdm_status (*use_more)(const sweep_round *round, float *scratch);
     /* Returns true if a fallback was reported since the last call. NULL: none is ever reported. */
     bool (*said)(void);
-    bool probes; /* opening tries calls that may fail */
+    bool probes; /* opening makes calls that may fail */
 } sweep_driver;
 
 /*
- * Fails each call of the function. With `quiet`, a failure may go unreported, for one of three
- * reasons: there is a fallback, the pool retries with less, or the released object is gone anyway.
- * Other failures must be reported. `prepare` (or NULL) runs before each round. Returns the number
- * of calls that the work makes, and adds the number of reported failures.
+ * Fails each call of the function. With `quiet`, a failure may go unreported in three cases: a
+ * fallback exists, the pool retries with less, or the released object is gone anyway. Other
+ * failures must be reported. `prepare` (or NULL) runs before each round. Returns the number of
+ * calls that the work makes, and adds the number of reported failures.
  */
 long sweep_function(const sweep_driver *driver, const char *selector, const char *function,
                     bool quiet, void (*prepare)(void), long *reported);

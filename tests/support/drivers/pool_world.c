@@ -217,7 +217,7 @@ static const char *check_slab(const tdm_pool *pool, const tdm_slab *slab,
     return NULL;
 }
 
-/* Each free range must be in the list of its size and lane, and in no other list. */
+/* Each free range must be in the list of its size class and lane, and in no other list. */
 static const char *check_index(const tdm_pool *pool, tdm_size_class size_class,
                                const tdm_size_class_counters *sum) {
     uint64_t ready = 0, pending = 0;

@@ -1,7 +1,7 @@
 /*
- * A pool over a simulated upstream allocator. Native allocations are numbers. Streams pass commands
- * when a test says so, or when the pool waits. A model of the native memory records the live block
- * of every unit and its last uses.
+ * This header provides a pool over a simulated upstream allocator. Native allocations have sizes
+ * but no memory behind them. Streams complete commands when a test says so, or when the pool waits.
+ * An optional model of the native memory records the live block of every unit and its last uses.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DRIVERS_POOL_WORLD_H
 #define TANDEM_TESTS_SUPPORT_DRIVERS_POOL_WORLD_H
@@ -14,7 +14,7 @@
 #define WORLD_UNIT 256
 #define MIB (UINT64_C(1) << 20)
 
-/* State of one unit of memory in the model. */
+/* This is the state of one unit of memory in the model. */
 typedef struct world_unit {
     uint64_t generation;              /* allocation generation of the block there, 0: free */
     uint64_t used[WORLD_STREAMS + 1]; /* last command of each stream that touched it */
@@ -31,8 +31,8 @@ typedef struct pool_world {
     tdm_pool *pool;
     world_native *natives;
     uint64_t passed[WORLD_STREAMS + 1];
-    uint64_t polled[WORLD_STREAMS + 1]; /* what the next poll returns */
-    uint32_t oldest;                    /* streams below are destroyed */
+    uint64_t polled[WORLD_STREAMS + 1]; /* last completed command by the next poll */
+    uint32_t oldest;                    /* streams with smaller numbers are destroyed */
     bool modelled;
     pthread_mutex_t lock; /* protects all members above and below */
     bool stuck;           /* bounded waits for commands time out */
@@ -69,8 +69,8 @@ void world_close(pool_world *world);
 
 tdm_block *world_alloc(pool_world *world, size_t bytes, uint32_t stream);
 /*
- * A command of `stream` uses the block. Returns the number of its pending dependencies.
- * `dependencies` (room for 8) may be NULL.
+ * Records that a command of `stream` uses the block. Returns the number of its pending
+ * dependencies. `dependencies` has room for 8, or is NULL.
  */
 int world_use(tdm_block *block, uint32_t stream, uint64_t sequence, tdm_use *dependencies);
 tdm_memory_stats world_stats(pool_world *world);

@@ -1,6 +1,6 @@
 /*
- * Device memory for a pool without a device. Native allocations are host memory. Streams complete
- * commands when a test says so, or when a wait needs it.
+ * This is device memory for a pool without a device. Native allocations are host memory. Streams
+ * complete commands when a test says so, or when a wait needs it.
  */
 #ifndef TANDEM_TESTS_SUPPORT_DRIVERS_SIMULATED_MEMORY_H
 #define TANDEM_TESTS_SUPPORT_DRIVERS_SIMULATED_MEMORY_H
@@ -9,7 +9,7 @@
 
 #define SIMULATED_STREAMS 4
 
-/* One native allocation. The pool's handle is its address. */
+/* This is one native allocation. The pool's handle is its address. */
 typedef struct simulated_native {
     struct simulated_native *next;
     uint64_t bytes;
@@ -21,7 +21,7 @@ typedef struct simulated_memory {
     tdm_pool *pool;
     simulated_native *natives;
     uint64_t passed[SIMULATED_STREAMS + 1];
-    bool unfinished; /* streams complete nothing by themselves */
+    bool unfinished; /* streams complete no command by themselves */
     long waits;
     tdm_memory_counter bytes, count; /* of native allocations */
 } simulated_memory;
@@ -38,7 +38,7 @@ void simulated_close(simulated_memory *memory);
 
 simulated_native *simulated_native_of(const tdm_block *block);
 
-/* A command of the stream uses the block. */
+/* Records that a command of the stream uses the block. */
 void simulated_use(tdm_block *block, uint32_t stream, uint64_t sequence);
 
 #endif

@@ -217,8 +217,9 @@ static void fill_zero(gemm_int_run *run, operand *o, bool extreme) {
 }
 
 /*
- * Fills with an end of the range, chosen by the parity of the seed, to make the largest sums. It is
- * the end opposite to the zero points if the operand has zero points.
+ * Fills with one end of the dtype's range, to make the largest sums. The parity of the seed selects
+ * the end, except that u8 without zero points always gets the upper end. Zero points get the
+ * opposite end.
  */
 static void fill_extreme(gemm_int_run *run, operand *o) {
     int32_t low, high;
@@ -254,7 +255,7 @@ static void fill_input(gemm_int_run *run, operand *o, uint64_t seed) {
     fill_scale(run, o, 0.001, 0.1);
 }
 
-/* D's scale spreads most sums over its range and saturates some. */
+/* Chooses scales of D with which most sums spread over its range and some saturate. */
 static void fill_output(gemm_int_run *run) {
     const gemm_int_trial *const t = run->trial;
     const double real = 0.05 * (run->a.has_scale ? 1 : 20) * 0.05 * (run->b.has_scale ? 1 : 20);
@@ -319,7 +320,7 @@ typedef struct exact_operands {
     int32_t *a, *b; /* made by lines_along_k */
 } exact_operands;
 
-/* Copies an operand in K-major order: each row of A, or each column of B, one after the other. */
+/* Copies an operand in K-major order: all rows of A, or all columns of B, one after the other. */
 static int32_t *lines_along_k(const operand *o) {
     const int64_t lines = o->along_rows ? o->rows : o->columns;
     const int64_t k = o->along_rows ? o->columns : o->rows;
@@ -439,7 +440,10 @@ static void describe(const gemm_int_run *run, tdm_gemm_desc *desc) {
     desc->variant = t->variant;
 }
 
-/* Packed weights must not depend on their source tensor, so B is poisoned before the run. */
+/*
+ * Packed weights must not depend on their source tensor. Therefore B is overwritten with poison
+ * before the run.
+ */
 static void pack(gemm_int_run *run, const tdm_gemm_plan *plan, tdm_gemm_args *args,
                  tdm_packed **packed) {
     TEST_OK(tdm_gemm_pack_b(plan, run->device->stream, tensor_of(&run->b), packed));

@@ -1,6 +1,6 @@
 /*
- * One integer GEMM on a device: operands in fenced arrays of any placement, their quantization
- * parameters, a plan, a run, and the comparison with exact sums.
+ * A trial is one integer GEMM on a device. It has operands in fenced arrays of any placement, their
+ * quantization parameters, a plan, a run, and the comparison with exact sums.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_GEMM_INT_TRIAL_H
 #define TANDEM_TESTS_SUPPORT_GEMM_GEMM_INT_TRIAL_H

@@ -1,18 +1,18 @@
 /*
- * The operands of one small GEMM on a device, with a plan and its workspace. They serve tests of
- * the API's contract and of results written out by hand. Tests of the kernels use gemm_trial.h and
- * gemm_int_trial.h.
+ * These are the operands of one small GEMM on a device, with a plan and its workspace. They serve
+ * tests of the API's contract and tests whose results are written out. Tests of the kernels use
+ * gemm_trial.h and gemm_int_trial.h.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_GEMM_TABLE_H
 #define TANDEM_TESTS_SUPPORT_GEMM_GEMM_TABLE_H
 
 #include "tests/support/test_array.h"
 
-/* Dense A of m×k, B of k×n and D of m×n. */
+/* Describes a GEMM of dense A of m×k, B of k×n and D of m×n. */
 tdm_gemm_desc gemm_dense_desc(tdm_dtype a, tdm_dtype b, tdm_dtype d, int64_t m, int64_t n,
                               int64_t k);
 
-/* Dense f32 A of 4×6, B of 6×5, C and D of 4×5. */
+/* Describes a GEMM of dense f32: A of 4×6, B of 6×5, C and D of 4×5. */
 tdm_gemm_desc gemm_small_desc(void);
 
 typedef struct gemm_table {
@@ -38,7 +38,8 @@ tdm_buffer *gemm_workspace(const test_device *device, const tdm_gemm_plan *plan)
 /* ---- integers, with their quantization parameters ---- */
 
 /*
- * Dense m×k A of dtype `a`, k×n B of s8, and D of dtype `d`, all without quantization parameters.
+ * Describes a GEMM of dense m×k A of dtype `a`, k×n B of s8, and D of dtype `d`, without
+ * quantization parameters.
  */
 tdm_gemm_desc gemm_int_desc(tdm_dtype a, tdm_dtype d, int64_t m, int64_t n, int64_t k);
 

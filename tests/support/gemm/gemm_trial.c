@@ -12,7 +12,10 @@ enum {
     SAMPLED_ENTRIES = 200
 };
 
-/* The random-sign error of a row sum grows with √n. Six times that happens once in 10^8. */
+/*
+ * The rounding errors of a row sum have random signs, so their sum grows with √n. A sum six times
+ * as large occurs less than once in 10^8 rows.
+ */
 static const double freivalds_factor = 6;
 
 static const char *dtype_or_dash(tdm_dtype dtype) {
@@ -69,7 +72,7 @@ static double *allocate(int64_t count) {
     return values;
 }
 
-/* Logical values of an array. Stored matrices are transposed if op() transposes. */
+/* Returns the logical values of an array. Stored matrices are transposed if op() transposes. */
 static double *take_values(const arena *r, int operand) {
     const op_gemm_case *const item = &r->trial->item;
     const test_array *const array =
@@ -88,7 +91,7 @@ static double *take_values(const arena *r, int operand) {
     return values;
 }
 
-/* C stays poison if beta = 0, since it must not be read: reading it would show as NaN. */
+/* C stays poison if beta is 0, because it must not be read then: its NaNs would reach D. */
 static void fill(arena *r, int operand) {
     const gemm_trial *const trial = r->trial;
     const op_gemm_case *const item = &trial->item;
@@ -215,8 +218,8 @@ typedef struct oracle_gemm {
 } oracle_gemm;
 
 /*
- * Entries [i, j] to [i, j + count) of A·B and of |A||B|. A whole row at once reads B along its
- * rows.
+ * Computes the entries [i, j] to [i, j + count) of A·B and of |A||B|. A call for a whole row
+ * traverses B along its rows.
  */
 static void oracle_gemm_sums(const oracle_gemm *problem, int64_t i, int64_t j, int64_t count,
                              double *restrict sums, double *restrict magnitudes) {

@@ -1,6 +1,6 @@
 /*
- * One GEMM case on a device: operands in fenced arrays of any placement, a plan, a run, and the
- * comparison with the oracle.
+ * A trial is one GEMM case on a device. It has operands in fenced arrays of any placement, a plan,
+ * a run, and the comparison with the oracle.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_GEMM_TRIAL_H
 #define TANDEM_TESTS_SUPPORT_GEMM_GEMM_TRIAL_H

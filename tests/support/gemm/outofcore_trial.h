@@ -1,7 +1,7 @@
 /*
- * One out-of-core GEMM on a device. The operands lie in host memory of exactly their size; those in
- * `on_device` lie on the device. A plan within a budget runs. Every byte of D is compared with
- * tdm_gemm_plan_run with everything on the device.
+ * One trial is an out-of-core GEMM on a device. The operands lie in host memory of exactly their
+ * size; those in `on_device` lie on the device. A plan within a budget runs. Every byte of D is
+ * compared with the result of tdm_gemm_plan_run with everything on the device.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_OUTOFCORE_TRIAL_H
 #define TANDEM_TESTS_SUPPORT_GEMM_OUTOFCORE_TRIAL_H
@@ -54,19 +54,19 @@ const char *outofcore_trial_text(const outofcore_trial *trial, char text[512]);
 void outofcore_trial_run(const test_device *device, const outofcore_trial *trial);
 
 /*
- * Rates at which copies are hidden, so that the planner uses several buffers. With them the planner
- * measures nothing.
+ * With these rates copies can overlap with compute, so the planner uses several buffers. The
+ * planner measures nothing if rates are given.
  */
 extern const tdm_outofcore_rates outofcore_trial_rates;
 
-/* The parts of a trial, for tests that check more: operands, the descriptor, a run. */
+/* These are the parts of a trial, for tests that check more: operands, the descriptor, a run. */
 typedef struct outofcore_operands outofcore_operands;
 outofcore_operands *outofcore_operands_create(const test_device *device,
                                               const outofcore_trial *trial);
 void outofcore_operands_destroy(outofcore_operands *operands);
 void outofcore_operands_describe(const outofcore_operands *operands, tdm_outofcore_desc *desc);
 void outofcore_operands_args(const outofcore_operands *operands, tdm_outofcore_args *args);
-/* Total bytes of all operands. */
+/* Returns the total bytes of all operands. */
 uint64_t outofcore_operands_bytes(const outofcore_operands *operands);
 /* Restores D to its content before a run. */
 void outofcore_operands_reset(outofcore_operands *operands);

@@ -209,8 +209,8 @@ static void draw_epilogue(random_gemm *p) {
 }
 
 /*
- * Draws a variant that the device can run, often with split K. Its acceptance of the
- * problem is checked later.
+ * Draws a variant that the device can run, often with a split K. A later check decides if it
+ * accepts the problem.
  */
 static void draw_variant(random_gemm *p) {
     static const tdm_op ops[] = {TDM_OP_GEMM, TDM_OP_GEMM_INT, TDM_OP_GEMM_WEIGHTS};

@@ -1,6 +1,6 @@
 /*
- * One GEMM drawn at random from a seed: sizes, dtypes, layouts, quantization parameters, epilogue
- * and variant. The operands are filled so that sums are exact.
+ * A random GEMM is drawn from a seed: sizes, dtypes, layouts, quantization parameters, epilogue and
+ * variant. The operands are filled so that sums are exact.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_RANDOM_GEMM_H
 #define TANDEM_TESTS_SUPPORT_GEMM_RANDOM_GEMM_H

@@ -1,6 +1,6 @@
 /*
- * One GEMM with quantized weights on a device: operands, a plan, a run, and the comparison with
- * sums in double precision.
+ * A trial is one GEMM with quantized weights on a device. It has operands, a plan, a run, and the
+ * comparison with sums in double precision.
  */
 #ifndef TANDEM_TESTS_SUPPORT_GEMM_WEIGHTS_TRIAL_H
 #define TANDEM_TESTS_SUPPORT_GEMM_WEIGHTS_TRIAL_H
@@ -57,8 +57,8 @@ void weights_trial_check(const weights_trial *t);
 bool weights_trial_run(weights_trial t);
 
 /*
- * Sets the dtypes of A and B, and whether A is quantized, to those of a forced variant, if it names
- * them.
+ * Adapts the trial to a forced variant: sets the dtypes of A and B, and the quantization of A, if
+ * the variant fixes them.
  */
 void weights_trial_suit(weights_trial *t, const tdm_variant *row);
 

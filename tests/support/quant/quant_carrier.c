@@ -5,8 +5,9 @@
 #include <stdlib.h>
 
 /*
- * Block sizes along the first dimension (used if it differs from `others`), the last, and all
- * others.
+ * These are the block sizes along the first dimension, the last one and all others. The first
+ * dimension has a size of its own only if `first` differs from `others`. A size of 0 stands for the
+ * whole dimension.
  */
 static const struct {
     const char *name;

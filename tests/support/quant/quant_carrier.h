@@ -1,6 +1,6 @@
 /*
- * A quantized tensor for tests: quantized values, scales and zero points in fenced buffers of any
- * layout, and the parameters of each element.
+ * A carrier is a quantized tensor for tests. It has quantized values, scales and zero points in
+ * fenced buffers of any layout, and it knows the parameters of each element.
  */
 #ifndef TANDEM_TESTS_SUPPORT_QUANT_QUANT_CARRIER_H
 #define TANDEM_TESTS_SUPPORT_QUANT_QUANT_CARRIER_H
@@ -9,8 +9,9 @@
 #include "tests/support/test_array.h"
 
 /*
- * Which elements share parameters. Group sizes are even, for s4, and do not divide the usual
- * shapes.
+ * This enum states which elements share parameters. Along a dimension, all elements share them
+ * ("whole"), none do ("one by one"), or groups of a size do. Group sizes are even, for s4, and do
+ * not divide the usual shapes.
  */
 typedef enum quant_sharing {
     SHARE_ALL,
@@ -21,7 +22,7 @@ typedef enum quant_sharing {
     SHARE_NONE,
     SHARE_TILES, /* 2 along each dimension but the last, 4 along that */
     SHARINGS,
-    /* Not sampled: */
+    /* The sample does not contain these: */
     SHARE_VECTORS = SHARINGS, /* 32 along the last dimension, the others one by one */
     SHARE_FIRST,              /* the first dimension whole, the others one by one */
     SHARE_ODD,       /* 33 along the last dimension, the others one by one: no target of s4 */
@@ -42,8 +43,8 @@ typedef struct quant_carrier {
 } quant_carrier;
 
 /*
- * Creates poisoned arrays and sends nothing. `zero` is TDM_DTYPE_NONE for none. `parameters` is the
- * placement of scales and zero points.
+ * Creates poisoned arrays and sends nothing. `zero` is the dtype of the zero points, or
+ * TDM_DTYPE_NONE. `parameters` is the placement of scales and zero points.
  */
 void quant_carrier_create(quant_carrier *carrier, const test_device *device, tdm_dtype dtype,
                           int rank, const int64_t *shape, test_placement placement,
@@ -52,9 +53,9 @@ void quant_carrier_create(quant_carrier *carrier, const test_device *device, tdm
 void quant_carrier_destroy(quant_carrier *carrier);
 
 /*
- * Puts and sends scales and zero points. Scales include 0, negative ones, powers of two (which make
- * ties) and the ends of the range. Zero points cover the range of the quantized values that their
- * dtype can hold, with its ends.
+ * Writes and sends scales and zero points. Scales include 0, negative ones, powers of two (which
+ * make ties) and the ends of the range. Zero points include the ends of the range of the quantized
+ * values, as far as their dtype can hold them.
  */
 void quant_carrier_fill_parameters(quant_carrier *carrier, uint64_t seed);
 
@@ -80,16 +81,16 @@ int64_t quant_carrier_entry(const quant_carrier *carrier, int64_t index);
 void quant_carrier_check_codes(quant_carrier *carrier, const test_array *x, tdm_quant_range range);
 
 /*
- * Like quant_carrier_check_codes, with parameters derived from the range of x: they must also equal
- * the host's. The image gets the parameters.
+ * Like quant_carrier_check_codes, for parameters that the device derived from the range of x. They
+ * must equal those that the host derives. The image gets the parameters.
  */
 void quant_carrier_check_derived(quant_carrier *carrier, const test_array *x);
 
-/* The full range of s8, u8 or s4. */
+/* Returns the full range of s8, u8 or s4. */
 tdm_quant_range quant_full_range(tdm_dtype dtype);
 
 /*
- * Fills x with real numbers around the range that the carrier can represent, and sends it. They are
+ * Fills x with numbers around the range that the carrier can represent, and sends it. They are
  * multiples and halves of its scales, their neighbours, values far beyond, NaN, infinities, zeros
  * and denormals. x has the carrier's shape.
  */

@@ -162,8 +162,9 @@ int64_t test_weight_scale_of(const quantized_weight *weight, int64_t element) {
 }
 
 /*
- * Largest error of dequantized values: half a rounding step. Zero points have a rounding error of
- * half a step too. A scale that was rounded down also cuts off the end of the range.
+ * Returns the largest error of dequantized values. Without zero points it is half a rounding step.
+ * A rounded zero point adds half a step, and a scale that was rounded down cuts off the end of the
+ * range.
  */
 static double largest_error(const quantized_weight *weight, double scale) {
     const double codes = weight->dtype == TDM_S4 ? 15 : 255;

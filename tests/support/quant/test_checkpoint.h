@@ -42,7 +42,7 @@ safetensors_tensor test_tensor_make(const char *name, safetensors_dtype dtype, u
 /* Returns an element of a tensor of floats. */
 float test_tensor_at(const safetensors_tensor *tensor, int64_t index);
 
-/* Number of elements. */
+/* Returns the number of elements. */
 int64_t test_tensor_count(const safetensors_tensor *tensor);
 
 /* Writes tensors as `name`. Fails the case on an error. */
@@ -55,16 +55,16 @@ safetensors_file *test_checkpoint_open(const char *name);
 quantized_weight test_weight_read(const safetensors_file *file, const char *name);
 
 /*
- * Scale and zero point at an index of the tensor of scales, and the index for an element by the
- * rule of quant.h.
+ * The first two return the scale and the zero point at an index of the tensor of scales. The third
+ * returns the index for an element, by the rule of quant.h.
  */
 float test_weight_scale(const quantized_weight *weight, int64_t index);
 int32_t test_weight_zero_point(const quantized_weight *weight, int64_t index);
 int64_t test_weight_scale_of(const quantized_weight *weight, int64_t element);
 
 /*
- * Checks without the reference of quant/ that dequantized values lie within half a step of the
- * originals.
+ * Checks that dequantized values lie within the largest rounding error of the originals. The check
+ * does not use the reference of quant/.
  */
 void test_weight_check(const safetensors_tensor *tensor, const quantized_weight *weight);
 
