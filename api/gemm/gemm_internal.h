@@ -10,7 +10,7 @@
  * gemm_int_check.c     checks the results of integer kernels
  * gemm_plan.c          creates and destroys the plan
  * gemm_stages.c        converts quantized weights that no kernel reads as they are stored
- * gemm_partition.c      finds the best work partition by the costs of the next two files
+ * gemm_partition.c     finds the best work partition by the costs of the next two files
  * gemm_panel.c         models the costs of the panel family
  * gemm_int_panel.c     models the costs of the integer panel family
  * gemm_small_m.c       decides when the small-M family is used, and partitions its launches
@@ -242,8 +242,8 @@ const char *tdm_gemm_weights_refuse_steps(const tdm_gemm_problem *problem,
  * predicted time is not considered. */
 const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_variant *row,
                                     char reason[TDM_REASON_TEXT]);
-/* True if the problem can use a variant whose time can be predicted (tdm_gemm_has_wave_model). Most of
- * these are tensor-core variants. */
+/* True if the problem can use a variant whose time can be predicted (tdm_gemm_has_wave_model). Most
+ * of these are tensor-core variants. */
 bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *device);
 /* True if integer kernels can compute the GEMM_WEIGHTS problem. Its rows of A are quantized, and B
  * is s8 with one scale per column. K must be so short that sums do not overflow with any zero
