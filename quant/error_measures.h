@@ -1,8 +1,9 @@
 /*
- * Error measures between quantized data and the original. Sums are in double precision over the
- * elements in order. Merging sums of parts differs from one pass by rounding only.
+ * These functions measure the error between quantized data and the original. Sums are added in
+ * double precision, in the order of the elements. Merging sums of parts differs from one pass by
+ * rounding only.
  *
- * Not thread-safe: one set of sums per thread, then merge.
+ * The functions are not thread-safe. Use one set of sums per thread, and merge them.
  */
 #ifndef TANDEM_QUANT_ERROR_MEASURES_H
 #define TANDEM_QUANT_ERROR_MEASURES_H
@@ -10,7 +11,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Sums over pairs (x: reference, y: approximation); all zero: no pairs yet. */
+/* These are sums over pairs of x, the reference, and y, the approximation. All are 0 if there are
+ * no pairs yet. */
 typedef struct tdm_quant_error {
     uint64_t pairs;     /* finite on both sides */
     uint64_t nonfinite; /* pairs with NaN or an infinity, left out of everything else */

@@ -1,6 +1,6 @@
 /*
- * Access to arrays of f32, f16 and bf16 by chunks of f32 that fit the stack. Loops over elements
- * thus do not depend on the dtype. Thread-safe.
+ * These functions read and write arrays of f32, f16 and bf16 in chunks of f32 that fit the stack.
+ * Loops over elements thus do not depend on the dtype. The functions are thread-safe.
  */
 #ifndef TANDEM_QUANT_FLOAT_CHUNKS_H
 #define TANDEM_QUANT_FLOAT_CHUNKS_H

@@ -18,7 +18,8 @@ int tdm_quant_histogram_exponent(float amax) {
     return exponent > TDM_QUANT_EXPONENT_MIN ? exponent : TDM_QUANT_EXPONENT_MIN;
 }
 
-/* Joins every two neighbours of a side. `first` is the bin next to 0; `step` leads away from 0. */
+/* Joins every pair of neighbouring bins of a side. `first` is the bin next to 0; `step` leads away
+ * from 0. */
 static void join_pairs(uint64_t *first, int step) {
     for (int m = 0; m < SIDE; m++) {
         const uint64_t joined = m < SIDE / 2 ? first[2 * m * step] + first[(2 * m + 1) * step] : 0;

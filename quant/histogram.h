@@ -1,6 +1,6 @@
 /*
- * A histogram of real numbers whose range grows by powers of two. Observers that use more than the
- * extremes are built on it.
+ * This is a histogram of real numbers whose range grows by powers of two. Observers that use more
+ * than the extremes use it.
  *
  * There are 1024 bins of equal width on either side of 0:
  *     m = floor(|x| * 2^(10 - exponent)),    |x| < 2^exponent
@@ -10,7 +10,7 @@
  * m is 0. The histogram of a set of numbers therefore does not depend on order, batches, merges or
  * the device that counted.
  *
- * Not thread-safe: one histogram per thread, then merge.
+ * The functions are not thread-safe. Use one histogram per thread, and merge them.
  */
 #ifndef TANDEM_QUANT_HISTOGRAM_H
 #define TANDEM_QUANT_HISTOGRAM_H

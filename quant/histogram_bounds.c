@@ -1,4 +1,4 @@
-/* Chooses the range of real numbers to quantize from a histogram. */
+/* These functions use a histogram to choose the range of real numbers that is quantized. */
 #include <math.h>
 
 #include "quant/histogram.h"
@@ -93,7 +93,7 @@ tdm_quant_bounds tdm_quant_bounds_percentile(const tdm_quant_histogram *histogra
 
 /* ---- least squared error ------------------------------------------------------------------ */
 
-/* The limits where numbers saturate, in steps, and the integrals up to there. */
+/* These are the limits where numbers saturate, in steps, and the integrals up to there. */
 typedef struct error_limits {
     double low, high;
     double integral_low, integral_high;
@@ -116,8 +116,8 @@ static error_limits limits_of(tdm_quant_range range, int32_t zero_point) {
     return (error_limits){low, high, rounding_integral(low - 0.5), rounding_integral(high + 0.5)};
 }
 
-/* Returns that integral with saturation: below `low - 1/2` and above `high + 1/2` the error
- * grows. */
+/* Returns the integral of the squared error from 0 to u, with saturation. Below `low - 1/2` and
+ * above `high + 1/2` the error grows. */
 static double error_integral(double u, const error_limits *limits) {
     if (u > limits->high + 0.5) {
         const double beyond = u - limits->high;
@@ -169,8 +169,9 @@ static double histogram_error(const tdm_quant_histogram *histogram, tdm_quant_bo
     return sum * scale * scale;
 }
 
-/* The ends of the bounds that a search moves. Asymmetric schemes move ends to a fraction of their
- * own. Symmetric schemes have a threshold, a fraction of the largest magnitude. */
+/* These are the ends of the bounds that a search moves. In asymmetric schemes, an end becomes a
+ * fraction of its widest value. Symmetric schemes have a threshold, which is a fraction of the
+ * largest magnitude. */
 typedef enum moved_ends {
     MOVE_LOW = 1,
     MOVE_HIGH = 2,
@@ -220,7 +221,8 @@ tdm_quant_bounds tdm_quant_bounds_mse(const tdm_quant_histogram *histogram, tdm_
 
 /* ---- least divergence --------------------------------------------------------------------- */
 
-/* Bins first ... first + bins - 1, with the counts beyond them added to the outermost two. */
+/* This is a window of `bins` bins. The numbers beyond it are added to the counts of its two
+ * outermost bins. */
 typedef struct kl_window {
     const uint64_t *counts;
     int bins;
@@ -232,8 +234,8 @@ static double clipped_count(const kl_window *window, int i) {
            (i == window->bins - 1 ? window->above : 0.0);
 }
 
-/* Returns one level's part of the sum of P log(P / Q), for its bins `from` ... `to` - 1. inside:
- * numbers in the window; all: those and the numbers beyond it. */
+/* Returns one level's part of the sum of P log(P / Q), for its bins `from` ... `to` - 1. `inside`
+ * is the count of numbers in the window. `all` also counts those beyond it. */
 static double level_divergence(const kl_window *window, int from, int to, double inside,
                                double all) {
     double sum = 0.0, divergence = 0.0;

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A binary format narrower than double; its field widths define it. */
+/* This is a binary format narrower than double. Its field widths define it. */
 typedef struct narrow_format {
     int exponent_bits;
     int mantissa_bits;
@@ -48,8 +48,8 @@ static uint32_t narrow_magnitude(uint64_t bits, narrow_format format) {
     if (exponent > bias) {
         return narrow_special(0, format);
     }
-    /* A double's own denormals are far below half of any narrow denormal, like everything shifted
-     * out. */
+    /* Denormal doubles, and numbers that are shifted out completely, are below half of the smallest
+     * narrow denormal. They become 0. */
     const int lowest = 1 - bias;
     const int below = exponent < lowest ? lowest - exponent : 0;
     const int shift = F64_MANTISSA_BITS - format.mantissa_bits + below;

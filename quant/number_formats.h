@@ -1,6 +1,7 @@
 /*
- * Host reference of the number formats: every conversion between a storage format and a C number,
- * rounded once. Kernels are tested against these functions; files are read and written with them.
+ * This is the host reference of the number formats. It has every conversion between a storage
+ * format and a C number, rounded once. Kernels are tested against these functions; files are read
+ * and written with them.
  *
  * These rules hold on every device:
  *   to a float format    round to nearest, ties to even; a number that is too large becomes
@@ -20,12 +21,12 @@
 
 #include <tandem/dtype.h>
 
-/* IEEE binary16 (1 sign, 5 exponent, 10 mantissa bits). */
+/* These convert IEEE binary16 (1 sign, 5 exponent, 10 mantissa bits). */
 uint16_t tdm_f16_from_f32(float x);
 uint16_t tdm_f16_from_f64(double x);
 float tdm_f32_from_f16(uint16_t bits);
 
-/* bfloat16: the upper half of an f32 (1 sign, 8 exponent, 7 mantissa bits). */
+/* These convert bfloat16, the upper half of an f32 (1 sign, 8 exponent, 7 mantissa bits). */
 uint16_t tdm_bf16_from_f32(float x);
 uint16_t tdm_bf16_from_f64(double x);
 float tdm_f32_from_bf16(uint16_t bits);

@@ -8,15 +8,14 @@
 #include "quant/float_chunks.h"
 #include "quant/quant_reason.h"
 
-/* The state of one channel. The bounds of no data are {inf, -inf}. */
+/* This is the state of one channel. Without data the bounds are {inf, -inf}. */
 typedef struct channel_state {
     uint64_t numbers, nans, infinities;
     tdm_quant_bounds seen;
     tdm_quant_bounds batch; /* bounds of the current batch */
     uint64_t batches;       /* batches that had a finite number */
     double average_low, average_high;
-    double first_low,
-        first_high; /* extremes of the first batch; a merge must subtract them again */
+    double first_low, first_high; /* extremes of the first batch, which a merge needs */
 } channel_state;
 
 struct tdm_quant_observer {

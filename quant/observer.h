@@ -1,6 +1,6 @@
 /*
- * Calibration: observers receive activations batch by batch and return the range to quantize at the
- * end.
+ * Observers calibrate quantization. They receive activations batch by batch, and return the range
+ * to quantize at the end.
  *
  *     kind            result                                    memory per channel
  *     minmax          smallest and largest number               small
@@ -9,8 +9,8 @@
  *     mse             range of least squared error              16 KiB
  *     kl              range of least information loss           16 KiB
  *
- * NaN and infinities are counted and left out. Nothing is allocated: an observer lives in the
- * caller's memory, which it does not own, and needs no clean-up.
+ * NaN and infinities are counted, and otherwise ignored. Nothing is allocated. An observer is
+ * stored in the caller's memory and needs no clean-up.
  *
  * Observers of parts of the data may be merged. minmax, percentile, mse and kl then give the bits
  * of one observer of all data, for any order and any split. A moving average depends on the order
@@ -18,7 +18,7 @@
  * b, up to rounding in double precision. Other splits into batches or another order give another
  * average.
  *
- * Not thread-safe: one observer per thread, then merge.
+ * The functions are not thread-safe. Use one observer per thread, and merge them.
  */
 #ifndef TANDEM_QUANT_OBSERVER_H
 #define TANDEM_QUANT_OBSERVER_H
@@ -39,15 +39,15 @@ typedef enum tdm_quant_observer_kind {
 #undef TDM_QUANT_OBSERVER_ENUM
 } tdm_quant_observer_kind;
 
-/* The first returns the name of a kind, or NULL for an invalid value. The second returns the kind
- * of a name, or 0 for NULL or an unknown name. */
+/* The first function returns the name of a kind, or NULL for an invalid value. The second one
+ * returns the kind of a name, or 0 for NULL or an unknown name. */
 const char *tdm_quant_observer_kind_name(tdm_quant_observer_kind kind);
 tdm_quant_observer_kind tdm_quant_observer_kind_from_name(const char *name);
 
 /*
- * Options of an observer. Data is (anything) x channels x inner, row-major: element i belongs to
- * channel (i / inner) % channels. channels = 1, inner = 1: per tensor. inner = 1: the last
- * dimension.
+ * These are the options of an observer. Data has the shape (anything) x channels x inner,
+ * row-major: element i belongs to channel (i / inner) % channels. With channels = 1 and inner = 1,
+ * the tensor is one channel. With inner = 1, channels are the last dimension.
  */
 typedef struct tdm_quant_observer_options {
     tdm_quant_observer_kind kind;
@@ -85,18 +85,18 @@ tdm_status tdm_quant_observe(tdm_quant_observer *observer, tdm_dtype dtype, cons
 
 /*
  * These observe one batch of f32, f16 or bf16 numbers in parts. A part has elements first to first
- * + count - 1; parts are in order. Call _end after the last part, before any other call on the
- * observer. `inner`, at least 1, replaces the option's for this batch. The result has the bits of
- * one tdm_quant_observe of the whole batch.
+ * + count - 1; parts are in order. Call tdm_quant_observe_end after the last part, before any other
+ * call on the observer. `inner` is at least 1 and replaces that of the options for this batch. The
+ * result has the bits of one tdm_quant_observe of the whole batch.
  */
 void tdm_quant_observe_part(tdm_quant_observer *observer, int64_t inner, int64_t first,
                             tdm_dtype dtype, const void *data, int64_t count);
 void tdm_quant_observe_end(tdm_quant_observer *observer);
 
-/* A device's counts of one channel of one batch. */
+/* These are a device's counts for one channel of one batch. */
 typedef struct tdm_quant_summary {
     uint64_t numbers;       /* finite numbers, zeros included */
-    uint64_t zeros;         /* those of them that are in no bin; 0 if the kernel bins zeros */
+    uint64_t zeros;         /* numbers that are in no bin; 0 if the kernel bins zeros */
     uint64_t nans;          /* left out */
     uint64_t infinities;    /* left out */
     tdm_quant_bounds seen;  /* bounds of the finite numbers; ignored if there are none */
@@ -121,7 +121,7 @@ tdm_status tdm_quant_observe_summary(tdm_quant_observer *observer, int64_t chann
 tdm_status tdm_quant_observer_merge(tdm_quant_observer *into, const tdm_quant_observer *from,
                                     tdm_quant_reason *reason);
 
-/* Counts over all channels. */
+/* These are counts over all channels. */
 typedef struct tdm_quant_seen {
     uint64_t numbers; /* finite numbers */
     uint64_t nans;
@@ -133,12 +133,12 @@ tdm_quant_seen tdm_quant_observer_seen(const tdm_quant_observer *observer);
 /*
  * Returns the range that the observer proposes for a channel (in [0, channels)), for symmetric or
  * asymmetric quantization to a range of integers. It is {0, 0} without finite numbers. Only mse and
- * kl use symmetry and range; percentile uses symmetry.
+ * kl use both symmetry and range. percentile uses only symmetry.
  */
 tdm_quant_bounds tdm_quant_observer_bounds(const tdm_quant_observer *observer, int64_t channel,
                                            tdm_quant_symmetry symmetry, tdm_quant_range range);
 
-/* Returns tdm_quant_derive of those bounds. */
+/* Returns the parameters that tdm_quant_derive makes of those bounds. */
 tdm_quant_parameters tdm_quant_observer_parameters(const tdm_quant_observer *observer,
                                                    int64_t channel, tdm_quant_symmetry symmetry,
                                                    tdm_quant_range range);

@@ -35,8 +35,8 @@ static bool extreme_of(const float *x, float *extreme) {
     return true;
 }
 
-/* Returns 1 / d, or 0 if that is not finite. The f16 d in the file is 0 long before 1 / d
- * overflows. */
+/* Returns 1 / d, or 0 if that is not finite. If 1 / d overflows, the f16 d in the file is 0
+ * anyway. */
 static float inverse_of(float d) {
     const float inverse = d != 0.0f ? 1.0f / d : 0.0f;
     return isfinite(inverse) ? inverse : 0.0f;
@@ -108,8 +108,8 @@ void tdm_quant_q8_0_join(const uint16_t *scales, const int8_t *quants, size_t bl
 
 /* ---- q4_0 --------------------------------------------------------------------------------- */
 
-/* Returns x / d + 8 rounded to nearest, as an unsigned nibble. The sum is below 0.5 by rounding at
- * most. */
+/* Returns x / d + 8 rounded to nearest, as an unsigned nibble. x / d is at least -8 apart from
+ * rounding, so the sum is not negative. */
 static unsigned nibble_of(float x, float inverse) {
     const float shifted = x * inverse + 8.5f;
     return shifted < 15.0f ? (unsigned)(int)shifted : 15u;

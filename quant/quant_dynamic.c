@@ -1,4 +1,4 @@
-/* Ranges of blocks, and quantization with parameters from them. */
+/* These functions find the ranges of blocks, and quantize with parameters derived from them. */
 #include <math.h>
 #include <string.h>
 
@@ -45,9 +45,9 @@ void tdm_quant_ranges_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const 
     }
 }
 
-/* While the data is read, the arrays of the parameters hold the bounds. Symmetric: scales holds the
- * largest magnitude. Asymmetric: scales holds the smallest number, and zero_points the bits of the
- * largest. */
+/* While the data is read, the arrays of the parameters hold the bounds. If the scheme is symmetric,
+ * `scales` holds the largest magnitude. Otherwise `scales` holds the smallest number, and
+ * `zero_points` the bits of the largest. */
 typedef struct dynamic_work {
     tdm_quant_symmetry symmetry;
     tdm_dtype dtype;
@@ -75,8 +75,8 @@ static void keep_bounds(const dynamic_work *work, int64_t scale, tdm_quant_bound
     }
 }
 
-/* These widen the bounds by a chunk: one whose elements share a scale, and one whose elements each
- * have their own. */
+/* These widen the bounds by the elements of a chunk. In the first function they share a scale, and
+ * in the second one each has its own. */
 static void shared_chunk(const dynamic_work *work, const float *x, int64_t count, int64_t scale) {
     tdm_quant_bounds bounds = bounds_in_parameters(work, scale);
     for (int64_t i = 0; i < count; i++) {

@@ -15,7 +15,7 @@ static float finite_bound(float x) {
 
 /*
  * Returns a scale rounded to its dtype, or the next smaller one if its product with `steps` is
- * infinite. A scale that a device may flush becomes 0.
+ * infinite. A scale that a device may flush to 0 becomes 0.
  */
 static float kept_scale(float scale, int32_t steps, tdm_dtype dtype) {
     if (scale < FLT_MIN) {
@@ -99,7 +99,7 @@ float tdm_quant_multiplier(float scale_a, float scale_b, float scale_output) {
 /* ---- least squared error over the data ---------------------------------------------------- */
 
 enum {
-    /* Steps of the whole range: 49 candidates from 64 down to 16. */
+    /* The factors are multiples of 1 / LINEAR_STEPS, from 1 down to LINEAR_LAST / LINEAR_STEPS. */
     LINEAR_STEPS = 64,
     LINEAR_LAST = 16,
     LANES = 8
@@ -116,7 +116,8 @@ static tdm_quant_bounds finite_bounds(const float *data, size_t count) {
     return bounds;
 }
 
-/* Symmetric: clips to a threshold. Asymmetric: moves both ends towards 0. */
+/* If the scheme is symmetric, this clips the range to a threshold. Otherwise it moves both ends
+ * towards 0. */
 static tdm_quant_bounds shrunk(tdm_quant_symmetry symmetry, tdm_quant_bounds widest, float factor) {
     const tdm_quant_bounds scaled = {widest.minimum * factor, widest.maximum * factor};
     if (symmetry == TDM_QUANT_ASYMMETRIC) {

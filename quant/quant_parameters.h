@@ -1,6 +1,6 @@
 /*
- * Derives scale and zero point from a range of real numbers. All arithmetic is f32, every step
- * rounded to nearest even separately, so that a kernel with equal steps gets equal bits.
+ * These functions derive scale and zero point from a range of real numbers. All arithmetic is f32,
+ * and every step is rounded to nearest even. A kernel with equal steps therefore gets equal bits.
  *
  * All functions are pure and thread-safe.
  */
@@ -14,7 +14,7 @@ typedef struct tdm_quant_parameters {
     int32_t zero_point;
 } tdm_quant_parameters;
 
-/* A range of real numbers. {0, 0} also stands for no data. */
+/* This is a range of real numbers. {0, 0} also stands for no data. */
 typedef struct tdm_quant_bounds {
     float minimum, maximum;
 } tdm_quant_bounds;
@@ -47,8 +47,8 @@ tdm_quant_parameters tdm_quant_derive(tdm_quant_symmetry symmetry, tdm_quant_bou
 
 /*
  * Derives parameters with a scale that is stored in f16 or bf16. It is rounded to nearest even, and
- * is at most the largest finite number of the dtype. The zero point follows from the stored scale;
- * if that is 0, as from a scale of 0. f32, or TDM_DTYPE_NONE: like tdm_quant_derive.
+ * is at most the largest finite number of the dtype. The zero point follows from the stored scale,
+ * also if that is 0. For f32 or TDM_DTYPE_NONE, the result is that of tdm_quant_derive.
  */
 tdm_quant_parameters tdm_quant_derive_kept(tdm_quant_symmetry symmetry, tdm_quant_bounds bounds,
                                            tdm_quant_range range, tdm_dtype scale_dtype);
@@ -74,10 +74,10 @@ bool tdm_quant_parameters_check(tdm_quant_parameters parameters, tdm_quant_range
 float tdm_quant_multiplier(float scale_a, float scale_b, float scale_output);
 
 /*
- * Search for the least squared error over the data itself, for weights. The candidates are the
- * range of the data times a factor. Factors go from 1 down to 1/4 in steps of 1/64, then down to
- * 2^-8 by roots of 2. An asymmetric candidate scales both ends. A symmetric candidate scales the
- * largest magnitude, to which the range is then clipped.
+ * These functions search for the least squared error over the data itself, for weights. The
+ * candidates are the range of the data times a factor. Factors go from 1 down to 1/4 in steps of
+ * 1/64, then down to 2^-8 by roots of 2. An asymmetric candidate multiplies both ends. A symmetric
+ * candidate multiplies the largest magnitude, to which the range is then clipped.
  */
 enum {
     TDM_QUANT_MSE_CANDIDATES = 49 + 12
@@ -91,8 +91,8 @@ void tdm_quant_mse_candidates(tdm_quant_symmetry symmetry, tdm_quant_bounds wide
 
 /*
  * Adds to errors[c], for every candidate, the sum over the data of (x - dequantize(quantize(x)))^2,
- * in the arithmetic of these two. Sums of parts of the data may be added. Non-finite values are
- * left out.
+ * in the arithmetic of tdm_quant_quantize and tdm_quant_dequantize. Sums of parts of the data may
+ * be added. Non-finite values are left out.
  */
 void tdm_quant_mse_add(const tdm_quant_parameters *candidates, tdm_quant_range range,
                        const float *data, size_t count, double *errors);

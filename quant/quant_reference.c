@@ -19,7 +19,7 @@ static inline int32_t to_range(float x, int32_t zero_point, tdm_quant_range rang
     return zero_point + (int32_t)((clamped + 0x1.8p23f) - 0x1.8p23f);
 }
 
-/* All quotients are computed, also those by 0, which are then discarded: loops have no branch. */
+/* Quotients by 0 are computed too, and then discarded, so that loops have no branch. */
 static inline float quotient_of(float x, float scale) {
     const float quotient = x / scale;
     return scale == 0.0f ? 0.0f : quotient;
@@ -46,8 +46,8 @@ static bool passes(float x, tdm_quant_parameters parameters, tdm_quant_range ran
     const double quotient = (double)(x / parameters.scale);
     const int32_t low = range.low - parameters.zero_point;
     const int32_t high = range.high - parameters.zero_point;
-    /* The range is one wider on each side, so that numbers beyond it are detected. A NaN fails the
-     * first comparison. */
+    /* The range is one wider on each side, so that numbers beyond it are detected. A NaN does not
+     * pass. */
     const int32_t q = tdm_int_from_f64(quotient, low - 1, high + 1);
     return !isnan(quotient) && q >= low && q <= high;
 }
@@ -111,7 +111,7 @@ void tdm_quant_unpack_s4(const uint8_t *packed, size_t count, int8_t *values) {
 
 /* ---- tensors ------------------------------------------------------------------------------ */
 
-/* The arguments that visitors of runs share; each uses some of them. */
+/* These are the arguments that visitors of runs share. Each visitor uses some of them. */
 typedef struct tensor_work {
     const tdm_quant_spec *spec;
     tdm_dtype dtype; /* dtype of from and to, if they are floats */
@@ -122,7 +122,7 @@ typedef struct tensor_work {
     const int32_t *zero_points;
 } tensor_work;
 
-/* The parameters of each element of a chunk. */
+/* These are the parameters of each element of a chunk. */
 typedef struct chunk_parameters {
     tdm_quant_parameters of[TDM_QUANT_CHUNK];
 } chunk_parameters;
@@ -158,7 +158,7 @@ static void clear_last_nibble(const tdm_quant_spec *spec, void *quants) {
     }
 }
 
-/* A visitor's function for one chunk. */
+/* This is a visitor's function for one chunk. */
 typedef void (*chunk_function)(const tensor_work *work, const chunk_parameters *parameters,
                                int64_t first, int64_t count);
 
@@ -210,7 +210,7 @@ static void fake_chunk(const tensor_work *work, const chunk_parameters *paramete
     tdm_quant_store(work->dtype, work->to, first, count, values);
 }
 
-/* A visitor's work: the tensors and the function for a chunk of them. */
+/* This is a visitor's work: the tensors and the function for a chunk of them. */
 typedef struct chunk_work {
     tensor_work tensors;
     chunk_function visit;

@@ -1,11 +1,11 @@
 /*
- * Host reference of quantization: plain C, one element at a time. Kernels are tested against these
- * functions bit for bit; tandem quantize uses them.
+ * This is the host reference of quantization in plain C, one element at a time. Kernels are tested
+ * against these functions bit for bit. The command `tandem quantize` uses them.
  *
- * Scalars are f32, each step rounded to nearest even separately (no contraction), in the default
- * rounding mode. Inputs in f16 and bf16 widen to f32 exactly. Preconditions are not checked here:
- * parameters that tdm_quant_parameters_check accepts, specs that tdm_quant_spec_check accepts,
- * integer ranges within [-2^21, 2^21].
+ * Scalars are f32. Each step is rounded to nearest even, without contraction, in the default
+ * rounding mode. Inputs in f16 and bf16 widen to f32 exactly. Preconditions are not checked here.
+ * tdm_quant_parameters_check must accept the parameters, and tdm_quant_spec_check the specs.
+ * Integer ranges must be within [-2^21, 2^21].
  *
  * All functions are thread-safe. Arrays need no alignment but must not overlap.
  */
@@ -16,9 +16,9 @@
 
 /*
  * ONNX QuantizeLinear:  q = clamp(rint_even(x / scale) + zero_point, low, high)
- * It is a division, not a multiplication with a reciprocal. Ties go to even before the zero point
- * is added; then the result saturates. NaN gives the zero point, infinities saturate, scale 0 gives
- * the zero point for any x.
+ * x is divided by the scale, not multiplied with a reciprocal. Ties go to even before the zero
+ * point is added; then the result saturates. NaN gives the zero point, infinities saturate, and
+ * scale 0 gives the zero point for any x.
  */
 int32_t tdm_quant_quantize(float x, tdm_quant_parameters parameters, tdm_quant_range range);
 
@@ -46,14 +46,16 @@ int32_t tdm_quant_requantize(int32_t acc, tdm_quant_parameters parameters, tdm_q
 float tdm_quant_fake(float x, tdm_quant_parameters parameters, tdm_quant_range range, bool *pass);
 
 /*
- * Returns the bits of x as f16 or bf16, rounded once to nearest even. saturate: a finite x beyond
- * the largest finite number becomes that number instead of infinity; infinities and NaN stay.
+ * Returns the bits of x as f16 or bf16, rounded once to nearest even. If `saturate` is true, a
+ * finite x beyond the largest finite number becomes that number instead of infinity. Infinities and
+ * NaN stay.
  */
 uint16_t tdm_quant_narrow(tdm_dtype dtype, float x, bool saturate);
 
 /*
  * These get and set the integer at a position of an array of s8, u8 or s4; positions count
- * elements. s4 is packed as below. set writes only that element; q must be in the dtype's range.
+ * elements. The packing of s4 is described below. tdm_quant_set writes only that element. q must be
+ * in the dtype's range.
  */
 int32_t tdm_quant_get(tdm_dtype dtype, const void *quants, int64_t position);
 void tdm_quant_set(tdm_dtype dtype, void *quants, int64_t position, int32_t q);
@@ -68,9 +70,9 @@ void tdm_quant_unpack_s4(const uint8_t *packed, size_t count, int8_t *values);
 
 /*
  * These process whole tensors, contiguous and row-major. scales and zero_points have
- * tdm_quant_scale_count entries in row-major order of the scale tensor. zero_points NULL: 0
- * everywhere, for u8 too. Float arrays are f32, f16 or bf16. s4 arrays are packed over the whole
- * tensor, by position: rows of an odd length do not start at a byte.
+ * tdm_quant_scale_count entries in row-major order of the scale tensor. If zero_points is NULL, all
+ * zero points are 0, for u8 too. Float arrays are f32, f16 or bf16. s4 arrays are packed over the
+ * whole tensor, by position: rows of an odd length do not start at a byte.
  */
 void tdm_quant_quantize_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const void *x,
                                const float *scales, const int32_t *zero_points, void *quants);
@@ -81,14 +83,14 @@ void tdm_quant_dequantize_tensor(const tdm_quant_spec *spec, const void *quants,
                                  const float *scales, const int32_t *zero_points, tdm_dtype dtype,
                                  void *y);
 
-/* sums: s32 sums of the spec's shape. multipliers: indexed like the scales above, usually per
- * column. */
+/* `sums` are s32 sums of the spec's shape. `multipliers` are indexed like the scales above, usually
+ * per column. */
 void tdm_quant_requantize_tensor(const tdm_quant_spec *spec, const int32_t *sums,
                                  const float *multipliers, const int32_t *zero_points,
                                  void *quants);
 
-/* y has the dtype of x (rounded to it once more). mask has one byte per element, 1 if the gradient
- * passes; mask may be NULL. */
+/* y has the dtype of x, to which it is rounded once more. mask has one byte per element, 1 if the
+ * gradient passes; mask may be NULL. */
 void tdm_quant_fake_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const void *x,
                            const float *scales, const int32_t *zero_points, void *y, uint8_t *mask);
 
@@ -104,8 +106,8 @@ void tdm_quant_ranges_tensor(const tdm_quant_spec *spec, tdm_dtype dtype, const 
  * it.
  *     bounds = smallest and largest finite element and 0 (NaN and infinities count as 0)
  *     parameters = tdm_quant_derive_kept(symmetry, bounds, spec->range, spec->scale_dtype)
- * An infinity saturates, a NaN becomes the zero point. zero_points may be NULL for a symmetric
- * scheme on signed integers. quants may be NULL: parameters only. Nothing is allocated.
+ * An infinity saturates, and a NaN becomes the zero point. zero_points may be NULL for a symmetric
+ * scheme on signed integers. If quants is NULL, only parameters are computed. Nothing is allocated.
  */
 void tdm_quant_dynamic_tensor(const tdm_quant_spec *spec, tdm_quant_symmetry symmetry,
                               tdm_dtype dtype, const void *x, float *scales, int32_t *zero_points,

@@ -1,12 +1,13 @@
 /*
- * Quantization formats as data: the dtype of a quantized value, its integer range, and which
- * elements share one scale.
+ * This is a table of quantization formats: the dtype of a quantized value, its integer range, and
+ * which elements share a scale.
  *
  *     real = scale * (q - zero_point)
  *
- * Storage and granularity are separate. Granularity is one block extent per dimension: how many
- * neighbours along that dimension share a scale (0: all of them). A scale tensor has ceil(shape /
- * block) entries per dimension, 1 if the block is 0, and none if the dimension is empty.
+ * Storage and granularity are separate. Granularity is one block extent per dimension. It says how
+ * many neighbours along that dimension share a scale (0: all of them). A scale tensor has
+ * ceil(shape / block) entries per dimension, 1 if the block is 0, and none if the dimension is
+ * empty.
  *
  *     per tensor                {0, 0}            one scale
  *     per axis 0 (channel, row) {1, 0}            shape[0] scales
@@ -28,28 +29,29 @@ enum {
     TDM_QUANT_MAX_RANK = 8
 };
 
-/* Why a function failed: one sentence that names the argument and its value; "" on success. */
+/* This says why a function failed, in one sentence that names the argument and its value. It is ""
+ * on success. */
 typedef struct tdm_quant_reason {
     char text[192];
 } tdm_quant_reason;
 
-/* The integers that a quantized value may be, both ends included. */
+/* These are the integers that a quantized value may be. Both ends are included. */
 typedef struct tdm_quant_range {
     int32_t low, high;
 } tdm_quant_range;
 
 /*
- * Symmetric: the range of real numbers is [-amax, amax]. The zero point is the middle of the
- * integers, 0 for signed ones and 128 for u8. Asymmetric: the range is [min, max], widened to
- * include 0. The zero point is the integer that then stands for 0.
+ * In a symmetric scheme, the range of real numbers is [-amax, amax]. The zero point is the middle
+ * of the integers, which is 0 for signed ones and 128 for u8. In an asymmetric scheme, the range is
+ * [min, max], widened to include 0. The zero point is the integer that stands for 0.
  */
 typedef enum tdm_quant_symmetry {
     TDM_QUANT_SYMMETRIC = 1,
     TDM_QUANT_ASYMMETRIC = 2
 } tdm_quant_symmetry;
 
-/* The elements that share a scale. BLOCK: blocks of 32 along the last dimension, in the interchange
- * layout of GGUF (quant_blocks.h). NONE: a float format, no scale. */
+/* This says which elements share a scale. PER_BLOCK means blocks of 32 along the last dimension, in
+ * the layout of GGUF (quant_blocks.h). NONE is a float format without scales. */
 typedef enum tdm_quant_granularity {
     TDM_QUANT_NONE = 0,
     TDM_QUANT_PER_TENSOR = 1,
@@ -59,13 +61,13 @@ typedef enum tdm_quant_granularity {
 } tdm_quant_granularity;
 
 /*
- * All schemes: id, value (pinned), name, stored dtype, symmetry, granularity, group (the default of
- * PER_GROUP, fixed for PER_BLOCK, else 0), lowest and highest integer.
+ * The columns of the schemes are id, value (never changed), name, stored dtype, symmetry,
+ * granularity, group, lowest and highest integer. The group is a default for PER_GROUP, fixed for
+ * PER_BLOCK, and 0 otherwise.
  *
- * Symmetric ranges leave the lowest integer out (-128, -8). Negating the data thus negates the
- * quantized values, and no step is wasted on one side. s4 symmetric is [-7, 7] for that reason;
- * q4_0 uses -8 by its own definition. Weights: s8 and s4. Activations: s8 over [-128, 127] or u8,
- * asymmetric.
+ * Symmetric ranges leave out the lowest integer, -128 or -8. Negating the data thus negates the
+ * quantized values, and no step is wasted on one side. q4_0 uses -8 by its own definition. Weights
+ * use s8 and s4. Activations use u8, or s8 over [-128, 127], and are asymmetric.
  */
 #define TDM_QUANT_SCHEME_LIST(X)                                                                   \
     X(TDM_QUANT_F16, 1, "f16", TDM_F16, SYMMETRIC, NONE, 0, 0, 0)                                  \
@@ -107,8 +109,8 @@ typedef struct tdm_quant_scheme {
     tdm_quant_range range; /* 0, 0 for float formats */
 } tdm_quant_scheme;
 
-/* Returns the number of schemes, and the row at a position of the table or NULL. Rows have static
- * storage. */
+/* These return the number of schemes, and the row at a position of the table or NULL. Rows have
+ * static storage. */
 size_t tdm_quant_scheme_count(void);
 const tdm_quant_scheme *tdm_quant_scheme_at(size_t position);
 
@@ -120,7 +122,8 @@ const tdm_quant_scheme *tdm_quant_scheme_from_name(const char *name);
 /* Returns the zero point of a symmetric scheme: 0 for signed ranges, 128 for [0, 255]. */
 int32_t tdm_quant_middle(tdm_quant_range range);
 
-/* A quantized tensor: its contiguous row-major shape, its blocks, and its integers. */
+/* This describes a quantized tensor: its contiguous row-major shape, its blocks, and its
+ * integers. */
 typedef struct tdm_quant_spec {
     int rank; /* 0 (one element) to TDM_QUANT_MAX_RANK */
     int64_t shape[TDM_QUANT_MAX_RANK];
@@ -140,22 +143,23 @@ bool tdm_quant_blocks_per_group(int rank, int axis, int64_t group, int64_t *bloc
                                 tdm_quant_reason *reason);
 
 /*
- * Fills a spec for a scheme. axis: the dimension that has a scale per index (PER_AXIS) or is
- * divided into groups (PER_GROUP). Other schemes ignore it; a block scheme takes the last
- * dimension. group: elements per group, 0 for the scheme's default. Float schemes and shapes that
- * tdm_quant_spec_check refuses are refused; a block scheme needs a last dimension that 32 divides.
- * Returns TDM_OK, TDM_BAD_ARGUMENT, TDM_BAD_SHAPE or TDM_BAD_DTYPE. reason may be NULL.
+ * Fills a spec for a scheme. `axis` is the dimension that has a scale per index (PER_AXIS) or is
+ * divided into groups (PER_GROUP). Other schemes ignore it, and a block scheme uses the last
+ * dimension. `group` is the number of elements per group, or 0 for the scheme's default. Float
+ * schemes and shapes that tdm_quant_spec_check refuses are refused; a block scheme needs a last
+ * dimension that 32 divides. Returns TDM_OK, TDM_BAD_ARGUMENT, TDM_BAD_SHAPE or TDM_BAD_DTYPE.
+ * reason may be NULL.
  */
 tdm_status tdm_quant_spec_make(const tdm_quant_scheme *scheme, int rank, const int64_t *shape,
                                int axis, int64_t group, tdm_quant_spec *spec,
                                tdm_quant_reason *reason);
 
 /*
- * Checks that every field is in its domain: rank, extents >= 0, blocks >= 0, an element count that
- * fits int64_t. The dtype is s8, u8 or s4. The range has at least two integers, is within the
- * dtype's, and contains the symmetric zero point. scale_dtype is f32, f16, bf16 or none. Returns
- * TDM_OK, TDM_BAD_SHAPE, TDM_BAD_DTYPE or TDM_BAD_ARGUMENT; reason may be NULL. Every function
- * below and in quant_reference.h expects a spec that passed.
+ * Checks that every field is valid. The rank is supported, extents and blocks are not negative, and
+ * the element count fits int64_t. The dtype is s8, u8 or s4. The range has at least two integers
+ * and is within the dtype's. scale_dtype is f32, f16, bf16 or none. Returns TDM_OK, TDM_BAD_SHAPE,
+ * TDM_BAD_DTYPE or TDM_BAD_ARGUMENT; reason may be NULL. Every function below and in
+ * quant_reference.h expects a spec that passed.
  */
 tdm_status tdm_quant_spec_check(const tdm_quant_spec *spec, tdm_quant_reason *reason);
 

@@ -1,4 +1,4 @@
-/* Launches the kernels that convert between dtypes. */
+/* These functions launch the kernels that convert between dtypes. */
 #include "api/tensor/strided_loop.h"
 
 static bool is_odd_stride(const tdm_loop *loop, int operand) {

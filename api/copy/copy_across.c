@@ -1,7 +1,7 @@
 /*
- * Copies between tensors of two devices, of one backend or of two. The data passes through pinned
- * host memory in pieces, so that one device reads while the other writes. No backend can wait for
- * another's events, so the calling thread waits.
+ * These functions copy between tensors of two devices, which may have different backends. The data
+ * passes through pinned host memory in pieces, so that one device reads while the other writes. No
+ * backend can wait for another's events, so the calling thread waits.
  */
 #include <string.h>
 
@@ -11,13 +11,13 @@
 
 static const char operation[] = "copy_across";
 
-/* Large compared with the cost of a command and a wait (about 20 us), small compared with the
- * host's caches. */
+/* A piece is large compared with the cost of a command and a wait (about 20 us). It is small
+ * compared with the host's caches. */
 #define PIECE_BYTES ((size_t)4 << 20)
 #define PIECES 2
 
 /*
- * A copy under way:
+ * This is a copy in progress:
  *
  *   source --read--> in[i] --memcpy--> out[i] --write--> target
  *
@@ -30,7 +30,7 @@ typedef struct crossing {
     uint64_t source_offset, target_offset;
     size_t bytes;
     tdm_staging *in[PIECES], *out[PIECES];
-    /* fence after the last command on the piece, or NULL */
+    /* This is the fence after the last command on each piece, or NULL. */
     tdm_fence *read[PIECES], *written[PIECES];
 } crossing;
 

@@ -1,12 +1,13 @@
-/* Copies between GGUF blocks in host memory and quantized tensors. On the device, quantized values
- * and scales are in separate buffers. */
+/* These functions copy between GGUF blocks in host memory and quantized tensors. On the device,
+ * quantized values and scales are in separate buffers. */
 #include <tandem/quant.h>
 
 #include "api/base/handles.h"
 #include "api/tensor/tensor_internal.h"
 #include "quant/quant_blocks.h"
 
-/* Elements of a piece, a multiple of two blocks. It bounds the host memory in use. */
+/* A piece has at most this many elements, which limits the host memory in use. It is a multiple of
+ * two blocks. */
 #define PIECE_ELEMENTS ((int64_t)1 << 20)
 
 typedef struct format_row {
@@ -20,7 +21,7 @@ static const format_row formats[] = {
     [TDM_BLOCKS_Q4_0] = {"q4_0", TDM_S4, TDM_QUANT_Q4_0_BYTES},
 };
 
-/* A copy under way. Pieces are whole rows, or parts of rows if these are long. */
+/* This is a copy in progress. Pieces are whole rows, or parts of long rows. */
 typedef struct passage {
     const char *operation;
     const char *argument, *scale; /* names of the tensor and of its scale */
@@ -129,8 +130,8 @@ static tdm_status move(const passage *p, tdm_tensor *part, void *host, size_t by
     return status;
 }
 
-/* Converts the blocks of `columns` columns, from `column` on, of row `row` of the tensor. It
- * converts between host memory and row `at` of the piece. */
+/* Converts `columns` elements of row `row` of the tensor, from `column` on. It converts between
+ * blocks in host memory and row `at` of the piece. */
 static void convert_row(const passage *p, int64_t row, int64_t at, int64_t column,
                         int64_t columns) {
     const int64_t first = (row * p->columns + column) / TDM_QUANT_BLOCK_ELEMENTS * p->format->bytes;
@@ -166,8 +167,8 @@ static int64_t least(int64_t a, int64_t b) {
     return a < b ? a : b;
 }
 
-/* Moves all pieces. Rows of s4 are moved in pairs: if the first dimension is the contiguous one,
- * two rows share bytes. */
+/* Copies all pieces. Rows of s4 are copied in pairs, because two rows share bytes if the first
+ * dimension is the contiguous one. */
 static tdm_status move_pieces(const passage *p) {
     const int64_t together = p->format->codes == TDM_S4 && p->rows > 1 ? 2 : 1;
     const int64_t width = least(p->columns, PIECE_ELEMENTS / together);

@@ -1,7 +1,7 @@
 /*
- * Copies between host memory and tensors. A dense side is passed to the driver directly. A side
- * with strides is copied through a dense temporary: on the device a tensor, on the host a buffer. A
- * host task unpacks or frees the host buffer.
+ * These functions copy between host memory and tensors. A dense side is passed to the driver
+ * directly. A strided side is copied through a dense temporary, which is a tensor on the device or
+ * a buffer on the host. A host task unpacks or frees the host buffer.
  */
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@
 #include "api/device/memory/staging.h"
 #include "api/tensor/tensor_internal.h"
 
-/* Host memory as a layout of the tensor's shape. */
+/* This is host memory with a layout of the tensor's shape. */
 typedef struct host_side {
     const char *operation;
     tdm_layout layout;
@@ -19,11 +19,11 @@ typedef struct host_side {
     bool blocking; /* the call waits for the stream before it returns */
 } host_side;
 
-/* A dense copy of the host side, for the host task. */
+/* This is a dense copy of the host side, for the host task. */
 typedef struct staging {
     host_side host;
     unsigned char *dense;
-    bool scatter; /* copy to the host: unpack it before it is freed */
+    bool scatter; /* copies to the host: the task unpacks `dense` first */
 } staging;
 
 /* ---- checks ---------------------------------------------------------------------------------- */
@@ -196,7 +196,7 @@ static tdm_status copy_in(tdm_stream *stream, const char *operation, bool blocki
     return status;
 }
 
-/* Two elements at one host address would be a data race. */
+/* Checks that no two elements have the same host address, which would be a data race. */
 static tdm_status check_host_output(const host_side *host) {
     if (tdm_layout_self_overlaps(&host->layout))
         return tdm_fail(TDM_BAD_ARGUMENT, "%s: elements overlap with these host_strides",

@@ -1,12 +1,12 @@
-/* Blocking copies of pageable memory to and from a discrete device. They use a ring of pinned
- * pieces, so that the host fills or empties one while the device copies another. */
+/* These functions are blocking copies of pageable memory to and from a discrete device. They use a
+ * ring of pinned pieces, so that the host fills or empties one while the device copies another. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
 #include "api/device/memory/staging.h"
 
-/* Large compared with the cost of a command (10 us at most), small compared with the host's
- * caches. */
+/* A piece is large compared with the cost of a command (10 us at most). It is small compared with
+ * the host's caches. */
 #define PIECE_BYTES ((size_t)4 << 20)
 #define PIECES 2
 /* Below this size the driver's own copy is as good, because there is nothing to overlap. */
@@ -29,7 +29,8 @@ static void ring_close(piece_ring *ring) {
     }
 }
 
-/* Returns false if there is no pinned memory. The driver then copies without it, more slowly. */
+/* Opens the ring. Returns false if there is no pinned memory. The driver then copies directly,
+ * which is slower. */
 static bool ring_open(piece_ring *ring, tdm_stream *stream, size_t bytes) {
     *ring = (piece_ring){.stream = stream};
     const size_t each = bytes < PIECE_BYTES ? bytes : PIECE_BYTES;

@@ -1,4 +1,4 @@
-/* Counts, strides and offsets of the batch entries of a problem. */
+/* These functions compute counts, strides and offsets of the batch entries of a problem. */
 #include "api/gemm/gemm_internal.h"
 
 static bool is_empty(const tdm_gemm_problem *problem) {
@@ -39,7 +39,7 @@ int64_t tdm_gemm_outer_offset(const tdm_gemm_problem *problem, const tdm_gemm_ma
 
 /*
  * Packed entries are numbered in D's order of dimensions, over the batch dimensions along which B
- * is not shared. The order within a plan depends on A and cannot be used.
+ * is not shared. The order of dimensions in a plan depends on A too, so it cannot be used.
  */
 int64_t tdm_packed_step(const tdm_gemm_problem *problem, int i) {
     int64_t step = 1;

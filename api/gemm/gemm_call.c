@@ -1,13 +1,14 @@
-/* tdm_gemm: a single call, with plans cached per device and the workspace from the pool. */
+/* tdm_gemm computes a GEMM in a single call. Its plans are cached per device, and its workspace
+ * comes from the pool. */
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Plans that a device caches; the least recently used one is dropped. Lookup is linear, so
- * the list is short. */
+/* A device caches this many plans and drops the least recently used one. Lookup is linear, so the
+ * list is short. */
 #define CACHED_PLANS 64
 
-/* Checks an operand that may be absent, before a plan refuses a wrong one. */
+/* Checks an operand that may be absent. A wrong operand is thus reported before a plan is made. */
 static tdm_status check_optional(const tdm_stream *stream, const char *name,
                                  const tdm_tensor *tensor) {
     return tensor ? tdm_check_tensor("gemm", name, stream, tensor) : TDM_OK;

@@ -1,13 +1,14 @@
 /*
- * Where K may be split: which problems are long enough, which kernel variants can be split, and at
- * which multiples. gemm_split.c chooses the number of parts and plans their launches.
+ * These functions decide where K may be split. They know which problems are long enough, which
+ * kernel variants can be split, and the possible lengths of parts. gemm_split.c chooses the number
+ * of parts and plans their launches.
  */
 #include "api/gemm/gemm_internal.h"
 
-/* Elements of A and B above which two additional launches pay off. */
+/* If A and B together have at least this many elements, two additional launches pay off. */
 #define MIN_ELEMENTS 1048576
-/* Steps of K in a tile of the tensor-core kernels for quantized weights. Some tiles
- * have half as many. */
+/* A tile of the tensor-core kernels for quantized weights has this many steps of K. Some tiles have
+ * half as many. */
 #define WEIGHTS_DEPTH_STEP 256
 
 bool tdm_gemm_is_long(const tdm_gemm_problem *p) {
@@ -22,7 +23,7 @@ bool tdm_gemm_wants_parts(const tdm_gemm_problem *p, const tdm_device *device, i
 }
 
 const char *tdm_gemm_split_refuse(const tdm_gemm_problem *p, const tdm_variant *row) {
-    if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch has all parts: no batch dimension, no panels
+    if (p->op == TDM_OP_GEMM_WEIGHTS) // one launch computes all parts, and B is not in panels
         return NULL;
     if (p->packed_b && tdm_gemm_reads_panels(p, row))
         return "the weights are packed in panels, which cannot be split along K";
@@ -45,8 +46,8 @@ const char *tdm_gemm_refuse_long_k(const tdm_gemm_problem *problem, const tdm_va
     return tdm_refuse_long_loop(device, problem->k, reason);
 }
 
-/* Parts of quantized weights are whole tiles of K. Other operands leave a rest, which
- * gets its own launch. */
+/* For quantized weights, parts are whole tiles of K. For other operands, the rest of K gets its own
+ * launch. */
 tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *p, int64_t asked) {
     tdm_gemm_cut cut = {.parts = 1, .depth = p->k, .slots = 1};
     if (asked < 2)
@@ -60,8 +61,8 @@ tdm_gemm_cut tdm_gemm_cut_k(const tdm_gemm_problem *p, int64_t asked) {
     cut.depth = p->k / asked;
     if (cut.depth > TDM_GEMM_PART_STEP)
         cut.depth = cut.depth / TDM_GEMM_PART_STEP * TDM_GEMM_PART_STEP;
-    // The number of parts is computed anew: a rest as long as a part would run alone, after all
-    // others.
+    // The number of parts is computed again, because the depth was rounded down. Otherwise a rest
+    // as long as a part would run alone, after all others.
     cut.parts = p->k / cut.depth;
     cut.rest = p->k % cut.depth;
     cut.slots = cut.parts + (cut.rest > 0);

@@ -1,7 +1,7 @@
 /*
- * Self-check of integer GEMM kernels: before a kernel is used on a device, it computes one small
- * GEMM of known result. Some drivers silently miscompile such kernels. The check uses zero points
- * of both operands and a bias, because those were computed wrong.
+ * This is a self-check of integer GEMM kernels. Before a kernel is used on a device, it computes
+ * one small GEMM of known result. Some drivers silently miscompile such kernels. The check uses
+ * zero points of both operands and a bias, because drivers have miscompiled those parts.
  */
 #include <stdalign.h>
 #include <stdio.h>
@@ -9,15 +9,15 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* These sizes are ragged against most tiles, and multiples of the 16 bytes that some
- * kernels copy at a time. */
+/* These sizes leave partial tiles with most tile sizes. N and K are multiples of the 16 bytes that
+ * some kernels copy at a time. */
 enum {
     M = 33,
     N = 48,
     K = 80
 };
 
-/* Content of the device buffer. */
+/* This is the content of the device buffer. */
 typedef struct check_data {
     alignas(64) uint8_t a[M][K];
     alignas(64) int8_t b[K][N];
@@ -196,7 +196,7 @@ tdm_status tdm_gemm_int_check(tdm_device *device, tdm_kernel *kernel) {
     if (status == TDM_OK)
         status = multiply(&run, data);
     is_checking = false;
-    // The driver may still read `data`, so the stream is always waited for.
+    // The driver may still read `data`, so this always waits for the stream.
     if (run.stream) {
         const tdm_status waited = tdm_stream_wait_always(run.stream);
         status = status == TDM_OK ? waited : status;

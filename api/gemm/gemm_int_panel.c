@@ -1,15 +1,16 @@
 /*
- * Cost model of the integer panel family: work-items, where B is packed, bytes of local memory.
+ * This is the cost model of the integer panel family. For a work partition it predicts the cycles
+ * and the bytes of local memory. A partition also says where B is packed.
  *
- * It works like gemm_panel.c does for floats, with the costs of the kernel in gemm_int_panel.h.
- * Costs are cycles of a core (measured on PoCL, rounded).
+ * It works like the model for floats in gemm_panel.c, with the costs of the kernel in
+ * gemm_int_panel.h. Costs are cycles of a core. They were measured on PoCL and rounded.
  */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Padding in bytes between the rows of a micro-panel, after the block of K. gemm_int_panel.h
- * uses the same value. */
+/* This is the padding in bytes between the rows of a micro-panel, after the block of K.
+ * gemm_int_panel.h uses the same value. */
 #define STRIP_PAD 64
 
 #define COPY_A 0.1         /* per element of A, contiguous along K */
@@ -21,7 +22,7 @@
 #define READ_A 0.05  /* per element of A that a work-item reads without a copy */
 #define STREAM_A 0.4 /* in addition, per panel, if a work-item's rows exceed SHARED_BYTES */
 #define SHARED_BYTES (1.25 * 1024.0 * 1024.0)
-#define STREAM_A_FAST 0.02 /* in tile registers, if a work-item's rows exceed CLOSE_BYTES */
+#define STREAM_A_FAST 0.02 /* with tile registers, per panel, above CLOSE_BYTES */
 #define CLOSE_BYTES (320.0 * 1024.0)
 #define WIDEN_B 0.1    /* in addition, if panels have wider elements than B */
 #define PACK_NEAR 0.13 /* per element of B, contiguous along N */
@@ -35,13 +36,14 @@
 #define UNEVEN 0.05     /* share of a work-item lost to waiting for a disturbed core */
 #define TILE_END 80.0   /* stores the sums of one tile for one block of K */
 
-/* With fewer rows than this, packing B in the call for tile registers costs more than they save. A
- * panel of 32 columns reads only half of each cache line. If B's rows map to few cache sets, the
- * other half is evicted before the next panel reads it. */
+/* With fewer rows of A than FEW_ROWS, packing B in every run costs more time than tile registers
+ * save. A panel of 32 columns uses only half of each cache line of B. If B's rows map to few cache
+ * sets, the other half is evicted before the next panel reads it. The limit is then
+ * FEW_ROWS_OF_HALVES. */
 #define FEW_ROWS 9
 #define FEW_ROWS_OF_HALVES 48
 
-/* Input of the cost model. */
+/* This is the input of the cost model. */
 typedef struct sizes {
     int64_t strips, panels, unit;
     double depth, batch, cores;
@@ -58,7 +60,8 @@ static bool has_registers(const tdm_variant *row) {
     return (row->requires & TDM_CAP_HOST_AMX_INT8) != 0;
 }
 
-/* Multiply-adds per cycle: tile registers, else micro-panels of quads, pairs or single elements. */
+/* Returns multiply-adds per cycle. Without tile registers they depend on whether micro-panels hold
+ * quads, pairs or single elements. */
 static double speed_of(const tdm_variant *row) {
     const int32_t unit = row->parameters[TDM_GEMM_P_UNIT];
     if (has_registers(row))
@@ -67,8 +70,8 @@ static double speed_of(const tdm_variant *row) {
 }
 
 /* True if a CPU with VNNI should convert s8 to u8 on every read of A. AMD cores have execution
- * pipes for that in addition to those of vpdpbusd. Intel cores would use the same pipes for every
- * fourth instruction, so there work-items copy A once. */
+ * pipes for that in addition to those of vpdpbusd. Intel cores would use the same pipes for it in
+ * every fourth instruction. Work-items therefore copy A once on Intel cores. */
 static bool flips_beside_products(void) {
 #if defined(__x86_64__) || defined(__i386__)
     return __builtin_cpu_is("amd");
@@ -77,10 +80,10 @@ static bool flips_beside_products(void) {
 #endif
 }
 
-/* True if the kernel reads A without copying it. Rows must consist of bytes as the instruction
- * takes them, contiguous along K. K, and the depth of a part of a split K, must be a multiple of
- * the instruction's steps and fit one block. Rows must not be so far apart that each is in a page
- * of its own. Nobody may need the sums of A's rows. */
+/* True if the kernel reads A without copying it. Rows must consist of bytes that the instruction
+ * reads directly, contiguous along K. K and the depth of a part of K must be multiples of the
+ * instruction's steps. The part must fit one block. Rows must not be so far apart that each is in a
+ * page of its own. B must not have zero points, which need the sums of A's rows. */
 static bool a_stays(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_variant *const row = plan->kernel->variant;
@@ -130,9 +133,9 @@ static uint64_t local_bytes(const void *context, const tdm_gemm_partition *d) {
            (d->packs_inside ? panels * s->sums_bytes : 0) + strips * panels * s->tile_bytes;
 }
 
-/* Ratio of the tiles of the last work-items to an equal share, for as many work-items as a
- * core has on average. If micro-panels or panels cannot be divided evenly, later work-items
- * have more of them. */
+/* Returns the tiles of the last work-items, divided by an equal share. It takes as many last
+ * work-items as a core has on average. If micro-panels or panels cannot be divided evenly, later
+ * work-items have more of them. */
 static double unevenness(const sizes *s, const tdm_gemm_partition *d) {
     const int64_t rows = d->row_items, columns = d->column_items;
     const int64_t of_core = (int64_t)((double)(rows * columns) * s->batch / s->cores);
@@ -147,9 +150,9 @@ static double unevenness(const sizes *s, const tdm_gemm_partition *d) {
     return (double)(tiles * rows * columns) / (double)(last * s->strips * s->panels);
 }
 
-/* Cycles until the last core is done. A core that wakes up takes an equal share of the remaining
- * work-items. With two cores, the second one starts its half WAKE later than the first. When the
- * first is done, both share what is left of the second half, in whole work-items. */
+/* Returns the cycles until the last core is done. A core that wakes up takes an equal share of the
+ * remaining work-items. With two cores, the second one starts its half WAKE later than the first.
+ * When the first is done, both share what is left of the second half, in whole work-items. */
 static double until_last(const sizes *s, double items, double item, double uneven) {
     const double rounds = (double)tdm_ceil_div((int64_t)items, (int64_t)s->cores) * item;
     const double missed = WAKE * (s->cores - 1.0) / s->cores;
@@ -158,9 +161,10 @@ static double until_last(const sizes *s, double items, double item, double uneve
     return even > rounds ? even : rounds;
 }
 
-/* Cycles to read an element of A, for a work-item with `bytes` of A and `panels` panels. Work-items
- * with more rows than a copy could hold pay off if each packs its part of B once. A GEMM of 2048
- * cubed with packed B takes 1 % longer with them. */
+/* Returns the cycles to read an element of A, for a work-item with `bytes` of A and `panels`
+ * panels. Without a copy of A, a work-item can have more rows than local memory would hold. That
+ * pays off only if work-items pack B. With packed B, a GEMM of M = N = K = 2048 takes 1 %
+ * longer. */
 static double reading_a(const sizes *s, bool packs_inside, double bytes, double panels) {
     const double far = s->has_registers && bytes > CLOSE_BYTES ? STREAM_A_FAST * panels : 0.0;
     if (!s->a_stays || !packs_inside)

@@ -10,7 +10,7 @@
  * gemm_int_check.c     checks the results of integer kernels
  * gemm_plan.c          creates and destroys the plan
  * gemm_stages.c        converts quantized weights that no kernel reads as they are stored
- * gemm_partition.c      finds the best work partition by the costs of the next two files
+ * gemm_partition.c     finds the best work partition by the costs of the next two files
  * gemm_panel.c         models the costs of the panel family
  * gemm_int_panel.c     models the costs of the integer panel family
  * gemm_small_m.c       decides when the small-M family is used, and partitions its launches

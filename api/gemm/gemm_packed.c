@@ -1,15 +1,16 @@
-/* Weights that are packed once for any number of runs. */
+/* These functions pack weights once for any number of runs. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
 #include "api/gemm/gemm_internal.h"
 #include "api/tensor/strided_loop.h"
 
-/* Elements that one work-item packs: enough to hide the launch, few enough to
+/* One work-item packs this many elements. They are enough to hide the launch, and few enough to
  * keep all cores busy. */
 #define PACK_ITEM_ELEMENTS 4096
 
-/* Reduces the problem to B: one row, and one entry of every dimension along which B is shared. */
+/* Returns the problem with one row of A, and with one entry of every dimension along which B is
+ * shared. */
 static tdm_gemm_problem alone(const tdm_gemm_problem *problem) {
     tdm_gemm_problem b = *problem;
     b.m = 1;
@@ -127,7 +128,7 @@ static tdm_status fill_packed(const tdm_gemm_plan *plan, tdm_stream *stream, con
     return TDM_OK;
 }
 
-/* Device bytes of all packed entries. */
+/* Computes the device bytes of all packed entries. */
 tdm_status tdm_gemm_packed_bytes(const tdm_gemm_plan *plan, int64_t *bytes) {
     const tdm_gemm_plan *const reader = reader_of(plan);
     const tdm_gemm_problem *const p = tdm_gemm_whole(reader);

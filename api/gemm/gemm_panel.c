@@ -1,5 +1,6 @@
 /*
- * Cost model of the panel family: work-items, where B is packed, bytes of local memory.
+ * This is the cost model of the panel family. For a work partition it predicts the cycles and the
+ * bytes of local memory. A partition also says where B is packed.
  *
  * Costs are cycles of a core that does 16 f32 multiply-adds per cycle. They were measured on PoCL
  * and rounded; only their ratios matter. The model counts these costs of gemm_panel.cl:
@@ -32,7 +33,7 @@
 #define UNPACK 0.3            /* per element of quantized B, to bytes (A is quantized too) */
 #define QUANTIZE_A 2.0        /* per element of A, including its row's scale */
 #define CODE_LANES 100.0      /* multiply-adds of quantized values per cycle, instead of LANES */
-#define MIN_GROUP 32          /* as in gemm_weights_panel_vnni.cl */
+#define MIN_GROUP 32          /* smallest group of gemm_weights_panel_vnni.cl */
 #define PACK_LAUNCH 1.2       /* in a launch of its own: written and read back */
 #define PACK_LAUNCH_ACROSS 1.4
 #define LAUNCH 60000.0  /* one more launch, until the other cores take part */
@@ -41,7 +42,7 @@
 #define UNEVEN 0.1      /* share of a work-item lost to waiting for a disturbed core */
 #define TILE_STORE 60.0 /* stores and loads the sums of one tile, per block of K */
 
-/* Input of the cost model. */
+/* This is the input of the cost model. */
 typedef struct sizes {
     int64_t strips, panels, batch; /* of the problem */
     int64_t depth;
@@ -95,7 +96,7 @@ static sizes sizes_of(const tdm_gemm_plan *plan) {
                .strip_bytes = (uint64_t)(mr * (kc + TDM_GEMM_STRIP_PAD)) * sizeof(float),
                .panel_bytes = (uint64_t)(kc * nr) * sizeof(float),
                .tile_bytes = p->k > kc ? (uint64_t)(mr * nr) * sizeof(float) : 0,
-               // Local memory is the core's own cache: some of it stays free for B.
+               // Local memory is part of the core's cache, so some of it must stay free for B.
                .roomy_bytes = local / 16 * 7,
                .touched = (double)tdm_ceil_div(p->k, blocks) / (double)kc,
                .local_bytes = local > TDM_GEMM_SMALL_LOCAL ? local / 4 * 3 : local};
@@ -134,7 +135,7 @@ static bool crowds(const sizes *s, const tdm_gemm_partition *d) {
     return (double)local_bytes(s, d) - idle > (double)s->roomy_bytes;
 }
 
-/* Cycles until the last core is done. */
+/* Returns the cycles until the last core is done. */
 static double cost(const void *context, const tdm_gemm_partition *d, bool packs) {
     const sizes *const s = context;
     const double depth = (double)s->depth, batch = (double)s->batch;

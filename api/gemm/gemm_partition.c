@@ -1,8 +1,8 @@
-/* Search for the best work partition of a panel-family launch. The cost model
- * belongs to the family. */
+/* This file searches for the best work partition of a panel-family launch. Each family has its own
+ * cost model. */
 #include "api/gemm/gemm_internal.h"
 
-/* Counts 1 … 16, then steps of about an eighth. */
+/* Returns the next count to try. Counts rise by 1 up to 16, and then by about an eighth. */
 static int64_t next_count(int64_t count) {
     return count < 16 ? count + 1 : count + count / 8;
 }
@@ -18,12 +18,13 @@ static void consider(const tdm_gemm_partition_space *space, const tdm_gemm_parti
     *best = *d;
 }
 
-/* Inclusive range of counts to try. */
+/* This is an inclusive range of counts to try. */
 typedef struct range {
     int64_t first, last;
 } range;
 
-/* A given value leaves one count, at most the number of tiles. */
+/* Returns the counts to try. If a value is given, it is the only one, but at most the number of
+ * tiles. */
 static range counts(int32_t given, int64_t tiles) {
     if (given == 0)
         return (range){1, tiles};
@@ -31,7 +32,7 @@ static range counts(int32_t given, int64_t tiles) {
     return (range){count, count};
 }
 
-/* Range of packs_inside: 0, 1 or both are tried. */
+/* Returns the values of packs_inside to try: 0, 1 or both. */
 static range packing(const tdm_gemm_partition_space *space, int32_t given) {
     return (range){space->packs && (space->packs_inside || given == TDM_TUNE_PACK_INSIDE),
                    space->packs && (space->packs_inside || given != TDM_TUNE_PACK_FIRST)};

@@ -1,4 +1,4 @@
-/* GEMM plans: everything that is decided once for a shape. */
+/* These functions create GEMM plans. A plan holds everything that is decided once for a shape. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,13 +7,13 @@
 #include "api/tensor/strided_loop.h"
 
 #define WORKSPACE_ALIGNMENT 256
-/* Versions of the packed layouts. Weights packed with another version are refused. */
+/* These are the versions of the packed layouts. Weights packed with another version are refused. */
 #define PANEL_VERSION 1
 #define PLAIN_VERSION 1
 #define INT_PANEL_VERSION 1
 #define LINES_VERSION 1
 #define WHOLE_UNITS_VERSION 1
-/* Bytes that tensor-core kernels copy at a time. */
+/* Tensor-core kernels copy this many bytes at a time. */
 #define UNIT_BYTES 16
 /* Integer panels have a multiple of this many steps of K, and entries begin on a cache line. */
 #define INT_PANEL_STEP 4
@@ -80,8 +80,8 @@ static void name_layout(tdm_gemm_plan *plan, const char *kind, tdm_dtype dtype, 
              tdm_dtype_name(dtype), version);
 }
 
-/* Layout of packed weights that are not panels. It depends on the types and the device, never on M,
- * so that plans of any M can read them. */
+/* This is the layout of packed weights that are not panels. It depends on the types and the device,
+ * never on M, so that plans of any M can read them. */
 typedef struct arrangement {
     const char *kind;
     int version;
@@ -96,8 +96,8 @@ static arrangement arrangement_of(const tdm_gemm_plan *plan) {
         return (arrangement){"lines", LINES_VERSION, true, TDM_LINE_STEP};
     if (!(plan->device->info.capabilities & TDM_CAP_TENSOR_CORES))
         return (arrangement){"plain", PLAIN_VERSION, false, 1};
-    // Tensor cores take 8 bits only along K, and 16 bits either way. f32 tiles copy whole units
-    // only along N.
+    // Tensor-core kernels read 8-bit elements only along K, and 16-bit elements along K or N. The
+    // f32 tiles copy whole units only along N.
     if (p->b.dtype == TDM_F32)
         return (arrangement){"rows16", WHOLE_UNITS_VERSION, false, unit};
     return (arrangement){"lines16", WHOLE_UNITS_VERSION, true, unit};
@@ -186,7 +186,7 @@ static tdm_status plan_packing(tdm_gemm_plan *plan) {
     return p->op == TDM_OP_GEMM ? plan_float_panels(plan) : plan_int_panels(plan);
 }
 
-/* Tiles are numbered along x in 31 bits. */
+/* Checks that the number of tiles fits in 31 bits, because tiles are numbered along x. */
 static tdm_status check_tiles(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int32_t *const row = plan->kernel->variant->parameters;
@@ -222,9 +222,8 @@ static void log_problem(const tdm_gemm_problem *p) {
             tdm_gemm_is_transposed(&p->a), tdm_gemm_is_transposed(&p->b), more);
 }
 
-/* True if only the reference variant is left, although a kernel that reads the quantized
- * values was expected. That kernel does not build, and the problem has more rows than the
- * reference is meant for. */
+/* True if only the reference variant is left, because the expected kernel for quantized values does
+ * not build. The problem also has more rows than the reference is meant for. */
 static bool is_last_resort(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     return plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_REFERENCE &&
@@ -234,7 +233,7 @@ static bool is_last_resort(const tdm_gemm_plan *plan) {
            tdm_gemm_weights_refuse(&plan->problem, plan->device, TDM_GEMM_SMALL_M, reason);
 }
 
-/* True if tuning data prefers tiles in place because of a measurement. */
+/* True if measured tuning data prefers tiles that read the quantized values in place. */
 static bool tiles_were_measured(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     tdm_choice choice;
@@ -246,8 +245,8 @@ static bool tiles_were_measured(const tdm_gemm_plan *plan) {
            !tdm_gemm_weights_refuse(&wanted, plan->device, TDM_GEMM_TILED, reason);
 }
 
-/* Plans quantized weights: variants of their own multiply them in place, or stages convert them
- * for another plan. */
+/* Plans quantized weights: variants for quantized weights multiply them in place, or stages convert
+ * them for another plan. */
 static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     char reason[TDM_REASON_TEXT];
     const tdm_gemm_problem *const p = &plan->problem;
@@ -294,8 +293,8 @@ static tdm_status plan_weights(tdm_gemm_plan *plan, const char *forced) {
     return TDM_OK;
 }
 
-/* Non-temporal stores avoid reading D's cache lines first. If D fits the cache,
- * they would evict it. */
+/* True if D should be written with non-temporal stores, which avoid reading its cache lines first.
+ * If D fits the cache, they would evict it. */
 static bool exceeds_cache(const tdm_device *device, const tdm_layout *d) {
     return tdm_exceeds_caches(device, (double)tdm_layout_elements(d) *
                                           tdm_dtype_info(d->dtype)->unit_bytes);
@@ -330,17 +329,17 @@ static bool turns_operands(const tdm_gemm_problem *p) {
     return p->a.col == 1 && p->b.col == 1 && p->k / LONG_K_IN_SIDES >= side;
 }
 
-/* True if a skinny variant is forced, which looks for the smaller side itself. It may take no more
- * rows than the original GEMM has. */
+/* True if a small-M variant is forced. Such a variant finds the smaller side itself. It may support
+ * the M of the original GEMM, but not that of the transposed one. */
 static bool asks_for_small_m(const char *forced) {
     const tdm_variant *const row = forced ? tdm_gemm_named_variant(forced) : NULL;
     return row && row->op == TDM_OP_GEMM && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M;
 }
 
 /*
- * True if kernels should compute D^T = B^T A^T because C, the residual and D are column-major.
- * Packed weights exist for B only. Variants for A and B of different types do not exist for all
- * pairs. Sums of 3xTF32 would differ.
+ * True if kernels should compute D^T = B^T A^T because C, the residual and D are column-major. It
+ * is false for packed weights, which exist for B only. It is false for different types of A and B,
+ * because not every pair has a variant. It is false for 3xTF32, because sums would differ.
  */
 static bool turns_d(const tdm_gemm_plan *plan, const char *forced) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -359,8 +358,8 @@ static void clear_selection(tdm_gemm_plan *plan) {
 }
 
 /*
- * Selects a variant for the transposed GEMM if that lets kernels store D by rows. Skinny variants
- * look for the smaller side themselves, in the original GEMM.
+ * Selects a variant for the transposed GEMM if that lets kernels store D by rows. Small-M variants
+ * find the smaller side themselves, in the original GEMM.
  */
 static tdm_status select_product(tdm_gemm_plan *plan, const char *forced) {
     tdm_gemm_problem *const p = &plan->problem;

@@ -1,10 +1,11 @@
-/* Checks the layouts of a description and derives the problem, with merged batch dimensions. */
+/* These functions check the layouts of a description and derive the problem, with merged batch
+ * dimensions. */
 #include <string.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* An operand and the matrix to fill. Its leading dimensions are aligned with those of
- * D at the matrix. */
+/* This is an operand and the matrix to fill. The batch strides of the matrix are in the order of
+ * D's batch dimensions. */
 typedef struct operand {
     const char *name;
     const tdm_layout *layout;
@@ -41,7 +42,7 @@ static tdm_status check_matrix(const char *name, const tdm_layout *layout) {
     return TDM_OK;
 }
 
-/* Takes the strides of one operand along D's batch dimensions. */
+/* Sets the strides of one operand along D's batch dimensions. */
 static tdm_status match_batch(const operand *o, const tdm_layout *d) {
     const tdm_layout *const layout = o->layout;
     if (layout->rank > d->rank)
@@ -116,7 +117,7 @@ static tdm_status take_product(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     return TDM_OK;
 }
 
-/* Takes C or the residual: shaped like D, possibly shared among batch entries. */
+/* Reads C or the residual. It has the M and N of D, and batch entries may share it. */
 static tdm_status take_addend(const char *name, const tdm_layout *layout, const tdm_layout *d,
                               tdm_gemm_matrix *matrix) {
     const operand o = {name, layout, false, matrix};
@@ -174,7 +175,7 @@ static void move_dimension(tdm_gemm_problem *p, int from, int into) {
         matrices[i]->batch[into] = matrices[i]->batch[from];
 }
 
-/* True if dimension `outer` steps over whole runs of dimension `inner` in every matrix. */
+/* True if the stride of dimension `outer` is the extent of dimension `inner` in every matrix. */
 static bool can_merge(tdm_gemm_problem *p, int outer, int inner) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     for (int i = 0; i < MATRIX_COUNT; i++) {
@@ -186,8 +187,8 @@ static bool can_merge(tdm_gemm_problem *p, int outer, int inner) {
     return true;
 }
 
-/* Clears strides that merging leaves behind. Splitting K later adds a dimension along which other
- * operands have stride 0. */
+/* Clears strides that merging leaves behind. Splitting K later adds a dimension, along which all
+ * operands but A, B and D must have stride 0. */
 static void forget_dimensions(tdm_gemm_problem *p, int first) {
     tdm_gemm_matrix *const matrices[MATRIX_COUNT] = MATRICES(p);
     for (int i = 0; i < MATRIX_COUNT; i++)

@@ -1,11 +1,11 @@
-/* Quantization in a GEMM problem: integer operands, the strides of their parameters,
- * and restrictions. */
+/* These functions check the quantization of a GEMM problem and set the strides of its
+ * parameters. */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 #include "quant/float_chunks.h"
 
-/* Largest absolute value of a term, which limits the K whose sums fit 32 bits. */
+/* These are the largest absolute values of a term. They limit the K whose sums fit 32 bits. */
 #define MAX_PRODUCT_S8 (128 * 128)
 #define MAX_PRODUCT_A (255 * 128)
 #define MAX_PRODUCT_AB (255 * 255)
@@ -20,8 +20,7 @@ bool tdm_quant_layout_equal(const tdm_quant_layout *a, const tdm_quant_layout *b
     if (!tdm_layout_equal(&a->scale, &b->scale) ||
         !tdm_layout_equal(&a->zero_point, &b->zero_point))
         return false;
-    // A single parameter is equal even if one block says the dimension's size and the other says
-    // more.
+    // For a single parameter the block size has no effect, if it is at least the dimension's size.
     for (int i = 0; i < a->scale.rank; i++)
         if (a->scale.shape[i] > 1 && a->block[i] != b->block[i])
             return false;
@@ -60,7 +59,7 @@ tdm_status tdm_gemm_check_quantization(const char *name, const tdm_tensor *tenso
 
 /* ---- one operand ----------------------------------------------------------------------------- */
 
-/* An operand and the orientation of its dimensions in the GEMM. */
+/* This is an operand and the orientation of its dimensions in the GEMM. */
 typedef struct quantized {
     const char *name;
     const tdm_layout *layout;
@@ -94,7 +93,8 @@ static tdm_status check_groups(const quantized *q, const char *what, int64_t own
         (long long)tdm_ceil_div(own, q->group));
 }
 
-/* Zero entries count as one per element only if the dimension is empty too. */
+/* Checks the number of entries along a dimension. Zero entries count as one per element only if the
+ * dimension is empty too. */
 static tdm_status check_entries(const quantized *q, const char *what, const tdm_layout *parameter,
                                 int dimension, bool may_vary) {
     const int64_t own = q->layout->shape[dimension], entries = parameter->shape[dimension];
@@ -119,8 +119,8 @@ static tdm_status check_rank(const quantized *q, const char *what, const tdm_lay
                     parameter->rank, q->name, q->layout->rank);
 }
 
-/* Takes the strides of one parameter, as a matrix of the operand's shape. `rows`, `columns` and
- * `batch` tell if it may vary along them. */
+/* Sets the strides of one parameter, as a matrix of the operand's shape. `rows`, `columns` and
+ * `batch` are true if it may vary along them. */
 static tdm_status take_parameter(const quantized *q, const char *what, const tdm_layout *parameter,
                                  bool rows, bool columns, bool batch, tdm_gemm_matrix *matrix) {
     const int row = row_dimension(q), column = column_dimension(q);
@@ -186,7 +186,8 @@ static bool is_float(tdm_dtype dtype) {
     return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
 }
 
-/* An integer D is the exact sum, requantized or not. The float epilogue is not available. */
+/* Checks an integer D, which is the exact sum, requantized or not. The float epilogue is not
+ * available. */
 static tdm_status check_integer_d(const tdm_gemm_desc *desc, const tdm_gemm_problem *p) {
     const char *const d = tdm_dtype_name(p->d.dtype);
     if (p->d.dtype != TDM_S32 && p->d.dtype != TDM_S8 && p->d.dtype != TDM_U8)
@@ -262,7 +263,7 @@ static tdm_status take_integers(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
     return take_parameters(&d, false, true, false, &p->d_scale, &p->d_zero);
 }
 
-/* Takes A of a float type and B of s8 or s4 with scales. */
+/* Reads the problem if A has a float type and B is s8 or s4 with scales. */
 static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     tdm_quant_layout b_quant = desc->b_quant;
     if (!is_float(p->d.dtype) || p->bias == TDM_S32)
@@ -288,7 +289,7 @@ static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     if (b.group == 0) // K is 0
         b.group = 1;
     p->group = b.group;
-    // If K is 0 there are no groups, or one of the whole dimension.
+    // If K is 0, there are no groups, or there is one group of the whole dimension.
     if (p->k == 0)
         return check_parameters(&b);
     return take_parameters(&b, true, true, true, &p->b_scale, &p->b_zero);
@@ -331,18 +332,18 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 /* Up to this many rows of A, weights are multiplied in place along K. More rows use
  * tiles or panels. */
 #define SMALL 16
-/* This limit applies if other kernels multiply the quantized values of both
- * operands as integers. */
+/* This lower limit applies if other kernels can multiply the quantized values of both operands as
+ * integers. */
 #define SMALL_CODES 8
 #define GROUP_STEP 16
 /* Groups in panels of quantized values must be a multiple of this many steps of K. */
 #define PANEL_GROUP 32
-/* Rows and columns of the smallest tile in local memory. */
+/* The smallest tile in local memory has this many rows and columns. */
 #define MIN_TILE 32
-/* Steps of K that share one scale in a tensor-core tile. */
+/* In a tensor-core tile, this many steps of K share one scale. */
 #define TENSOR_STEP 32
-/* Steps of K for kernels with several work-items per work-group. They count K times the bytes of
- * GROUP_STEP steps in 32 bits. */
+/* This is the largest K for kernels with several work-items per work-group. They count K times the
+ * bytes of GROUP_STEP steps in 32 bits. */
 #define MAX_STEPS (INT32_MAX / GROUP_STEP)
 
 static const char rows_are_quantized[] = "rows of A are quantized";
@@ -352,8 +353,8 @@ bool tdm_gemm_becomes_integer(const tdm_gemm_problem *p) {
            p->k > 0;
 }
 
-/* Returns a stride between columns of B, or batch entries, that ends within a storage unit. Returns
- * 0 if every column along K begins with a unit. */
+/* Returns a stride between columns or batch entries of B that is not a whole number of storage
+ * units. Returns 0 if every column along K begins with a unit. */
 static int64_t splitting_stride(const tdm_gemm_problem *p) {
     const int per_unit = tdm_dtype_info(p->b.dtype)->elements_per_unit;
     if (p->b.col % per_unit != 0)
@@ -378,7 +379,8 @@ static const char *refuse_place(const tdm_gemm_problem *problem, char reason[TDM
     return reason;
 }
 
-/* Checks panels on CPU cores. If rows of A are quantized they multiply with VNNI. */
+/* Returns why panels on CPU cores do not suit the problem, or NULL. If rows of A are quantized, the
+ * kernels multiply with VNNI. */
 static const char *refuse_panels(const tdm_gemm_problem *problem, const tdm_device *device,
                                  char reason[TDM_REASON_TEXT]) {
     const uint32_t needed = TDM_CAP_HOST_VNNI | TDM_CAP_CORRECT_DIVIDE;

@@ -1,10 +1,10 @@
-/* Chooses the tensor-core variants for quantized weights by the rows of A.
+/* This function chooses the tensor-core variants for quantized weights by the number of rows of A.
  * docs/decisions/weights-on-tensor-cores.md explains the choice. */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Rows of A in a tile of the variants for few rows. */
+/* The variants for few rows have tiles with this many rows of A. */
 #define DECODE_ROWS 16
 
 const char *tdm_gemm_weights_misfit(const tdm_gemm_problem *problem, const tdm_variant *row,

@@ -1,5 +1,5 @@
-/* Selects the kernel variant for a GEMM problem: hard requirements first, then preferences, each
- * with its reason. */
+/* These functions select the kernel variant for a GEMM problem. Requirements are checked first,
+ * then preferences. Each refusal has a reason. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,22 +7,24 @@
 
 #define MAX_UNUSABLE 64
 
-/* A variant that the device cannot run although its description fits. allowed_items is the
- * work-group size that its built kernel allows. 0: it does not build, or its sums are wrong. */
+/* This is a variant that the device cannot run, although its requirements are met. allowed_items is
+ * the work-group size that its built kernel allows. It is 0 if the kernel does not build or
+ * computes wrong sums. */
 typedef struct unusable_row {
     const tdm_variant *variant;
     uint32_t allowed_items;
     bool is_wrong;
 } unusable_row;
 
-/* The time model's choice for a problem, cached because every modelled variant needs it. */
+/* This is the time model's choice for a problem. It is cached because every variant with a time
+ * model needs it. */
 typedef struct modelled_choice {
     bool known;
     const tdm_variant *row; /* NULL: the model covers no usable variant */
     double ns;
 } modelled_choice;
 
-/* Context of the predicate. */
+/* This is the context of supports(). */
 typedef struct selection {
     const tdm_gemm_problem *problem;
     modelled_choice *modelled; /* reset when a variant turns out to be unusable */
@@ -140,7 +142,7 @@ static const char *check_built(const selection *s, const tdm_variant *v, char *r
 }
 
 /*
- * A tile in local memory pays if the problem fills it and there are enough tiles to keep every
+ * A tile in local memory pays off if the problem fills it and there are enough tiles to keep every
  * compute unit busy. The smallest tile of the table is used for everything else.
  */
 static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_variant *v,
@@ -148,8 +150,8 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
     const int64_t rows = v->parameters[TDM_GEMM_P_ROWS],
                   columns = v->parameters[TDM_GEMM_P_COLUMNS];
     if (rows <= 32 && columns <= 32) {
-        // Integers have no family for all thin matrices. For small ones, one work-item per element
-        // wastes less.
+        // No integer family covers all problems with a small M or N. If a side is far smaller than
+        // a tile, one work-item per element wastes less.
         if (p->op != TDM_OP_GEMM_INT || (p->m > rows / 4 && p->n > columns / 4))
             return NULL;
         snprintf(reason, TDM_REASON_TEXT, "the matrix is smaller than a quarter of a tile");
@@ -172,7 +174,8 @@ static const char *check_tile_preference(const tdm_gemm_problem *p, const tdm_va
 /* If a side is this short, most multiplications of a fragment have zeros as operands. */
 #define MIN_TENSOR_SIDE 8
 
-/* Returns why a modelled variant cannot take the problem, whatever its time, or NULL. */
+/* Returns why a variant with a time model cannot compute the problem, or NULL. The predicted time
+ * is not considered. */
 static const char *refuse_modelled(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     const int32_t family = v->parameters[TDM_GEMM_P_FAMILY];
     if (family == TDM_GEMM_WGMMA && p->anywhere)
@@ -185,7 +188,8 @@ static bool fills_a_cluster(const tdm_gemm_problem *p, const tdm_variant *v) {
            v->parameters[TDM_GEMM_P_CLUSTER] == 1 || p->m > v->parameters[TDM_GEMM_P_ROWS] / 2;
 }
 
-/* Returns why a modelled variant should not take the problem unless it is forced, or NULL. */
+/* Returns why a variant with a time model should not compute the problem unless it is forced, or
+ * NULL. */
 static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v, char *reason) {
     if (v->op == TDM_OP_GEMM_WEIGHTS)
         return tdm_gemm_weights_misfit(p, v, reason);
@@ -194,7 +198,7 @@ static const char *misses_a_tile(const tdm_gemm_problem *p, const tdm_variant *v
                        p->n <= v->parameters[TDM_GEMM_P_COLUMNS] / 2
                    ? "the matrix is smaller than half a tile"
                    : NULL;
-    // Integers have no family for all thin matrices.
+    // No integer family covers all problems with a small M or N.
     return p->op == TDM_OP_GEMM && (p->m <= MIN_TENSOR_SIDE || p->n <= MIN_TENSOR_SIDE)
                ? "M or N is no larger than a tensor-core fragment"
            : !fills_a_cluster(p, v) ? "half of the groups of each cluster would have no tile"
@@ -322,8 +326,8 @@ static const char *untaken_parameter(const tdm_choice *choice) {
     return NULL;
 }
 
-/* Reads the values of "variant:name=value,..."; `name` becomes the variant's. A name alone is
- * checked by the selection. */
+/* Reads the values of "variant:name=value,..."; `name` becomes the name of the variant. The
+ * selection checks a name without values. */
 static tdm_status read_forced(tdm_gemm_plan *plan, const char **name) {
     char reason[TDM_TUNING_REASON];
     tdm_choice choice;
@@ -362,9 +366,8 @@ static tdm_tuning_query query_of(const tdm_gemm_plan *plan) {
 }
 
 /*
- * True if packed weights forbid a tuned variant. They serve plans of any M, so if variants differ
- * in their panels, the panels must not depend on tuning for one M. Quantized weights have the same
- * layout for every variant.
+ * True if packed weights forbid a tuned variant. They serve plans of any M, so their panels must
+ * not depend on tuning for one M. Quantized weights have the same layout for every variant.
  */
 static bool is_bound_by_packing(const tdm_gemm_plan *plan) {
     return plan->problem.packed_b && plan->problem.op != TDM_OP_GEMM_WEIGHTS &&
@@ -396,8 +399,8 @@ void tdm_gemm_note_tuning(tdm_gemm_plan *plan, const tdm_tuning_row *row,
     tdm_log(TDM_LOG_DEBUG, "dispatch", "gemm: tuning prefers %s", plan->tuning);
 }
 
-/* True if the skinny family takes the problem. Shipped tuning data covers shapes of all sizes, but
- * memory-bound shapes need the skinny family. */
+/* True if the small-M family suits the problem. Shipped tuning data covers shapes of all sizes, but
+ * memory-bound shapes need the small-M family. */
 static bool suits_small_m(tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     if (!tdm_gemm_small_m_refuse(&plan->problem, plan->device, reason))
@@ -408,7 +411,7 @@ static bool suits_small_m(tdm_gemm_plan *plan) {
     return false;
 }
 
-/* True if one of these variants takes the problem. */
+/* True if a variant for which is_one is true supports the problem. */
 static bool suits_any(const tdm_gemm_problem *problem, const tdm_device *device,
                       bool (*is_one)(const tdm_variant *row)) {
     char reason[TDM_REASON_TEXT];
@@ -426,9 +429,9 @@ bool tdm_gemm_suits_modelled(const tdm_gemm_problem *problem, const tdm_device *
 }
 
 /*
- * True if the tuning entry should be ignored. Shipped defaults that nobody measured do not know
- * variants for a single vendor's devices, whose time the model predicts. Measurements without the
- * permission to split f32 do not know variants for that.
+ * True if the tuning entry should be ignored. Shipped defaults that were not measured never name a
+ * variant for a single vendor's devices, whose time the model predicts. Entries measured without
+ * the permission to split f32 never name a variant that splits it.
  */
 static bool gives_way(tdm_gemm_plan *plan, const tdm_tuning_row *row) {
     if (row->line == 0 && row->ns == 0)

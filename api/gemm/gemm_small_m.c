@@ -1,6 +1,6 @@
 /*
- * The skinny family (GEMV and small M): when it is used, which operand is the smaller one, how its
- * launch is partitioned.
+ * The small-M family computes GEMV and GEMM with a small M or N. These functions decide when it is
+ * used and which operand is smaller, and partition its launch.
  *
  * M or N is small, so every element of the larger operand is used only a few times. Memory
  * bandwidth is the limit. Packing would read and write the larger operand once more, which costs
@@ -10,30 +10,30 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* Up to this M or N, elements of the larger operand are used so rarely that reading
- * in place is best. */
+/* Up to this M or N, each element of the larger operand is used so few times that reading it in
+ * place is best. */
 #define SMALL 16
 /* On CPU cores the panel family would have to pack the larger operand. Up to this M or N, packing
  * costs more than the faster kernel saves. */
 #define SMALL_ON_CORES 32
-/* Weights in panels are already packed: above this M the panel family is faster. */
+/* If weights are packed in panels, the panel family is faster above this M. */
 #define SMALL_PACKED 8
 
-/* Work-items per compute unit: several of them even out disturbed cores. */
+/* Each compute unit gets this many work-items. Several of them even out delays of single cores. */
 #define ITEMS_PER_UNIT 8
 /* Reading pieces of distant rows of B slows down if they are shorter than this many bytes. */
 #define PIECE_BYTES 16384
 
-/* Tile of a work-group in gemm_small_m_group.cl: rows at a time, and columns. */
+/* These describe the tile of a work-group in gemm_small_m_group.cl: rows at a time, and columns. */
 #define GROUP_ROWS 4
 #define GROUP_COLUMNS_ALONG_K 4
 #define GROUP_COLUMNS_ALONG_N 64
-/* Rows or columns of the larger operand that a work-group of gemm_int_small_m_group.cl takes: along
- * K, or next to each other. */
+/* A work-group of gemm_int_small_m_group.cl processes this many rows or columns of the larger
+ * operand. The first value is for an operand that is contiguous along K. */
 #define GROUP_LINES_ALONG_K 32
 #define GROUP_LINES_ACROSS 64
-/* Below these multiply-adds (per row or column of the larger operand, and in all), one work-item
- * per element is as fast. A work-group has a fixed overhead. */
+/* Below these numbers of multiply-adds, one work-item per element is as fast. The first is per row
+ * or column of the larger operand, the second is in all. A work-group has a fixed overhead. */
 #define MIN_OF_A_LINE 1024
 #define MIN_OF_ALL 1048576.0
 
@@ -168,8 +168,8 @@ const char *tdm_gemm_small_m_refuse_loops(const tdm_gemm_problem *problem, const
         (double)(tdm_gemm_small_m_swaps(problem) ? problem->n : problem->m) / GROUP_ROWS + 1.0;
     const double depth =
         (double)(problem->k < TDM_SHORT_LOOP_ELEMENTS ? problem->k : TDM_SHORT_LOOP_ELEMENTS);
-    // A work-item takes 16 steps of K per pass. The device is known to run half of
-    // TDM_SHORT_LOOP_ELEMENTS passes. Integer kernels pass over K once.
+    // A work-item processes 16 steps of K per iteration. The device is known to run
+    // TDM_SHORT_LOOP_ELEMENTS / 2 iterations. Integer kernels pass over K once.
     if (tdm_gemm_small_m_on_cores(row) || tdm_gemm_small_m_groups_integers(row) ||
         passes * depth / 8.0 <= TDM_SHORT_LOOP_ELEMENTS ||
         (device->info.capabilities & TDM_CAP_UNLIMITED_LOOPS))
@@ -178,7 +178,7 @@ const char *tdm_gemm_small_m_refuse_loops(const tdm_gemm_problem *problem, const
     return reason;
 }
 
-/* Work-items along N of the kernel for CPU cores. */
+/* Returns the number of work-items along N of the kernel for CPU cores. */
 static int64_t items_on_cores(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t units = plan->device->info.compute_units,
@@ -215,8 +215,8 @@ void tdm_gemm_small_m_divide(const tdm_gemm_plan *plan, tdm_gemm_partition *part
     partition->column_items = p->op == TDM_OP_GEMM_WEIGHTS ? panels : tdm_gemm_small_m_groups(p);
 }
 
-/* The panel family always reads B in panels. The skinny family does so for packed
- * weights on CPU cores. */
+/* The panel family always reads B in panels. The small-M family does so for packed weights on CPU
+ * cores. */
 bool tdm_gemm_reads_panels(const tdm_gemm_problem *problem, const tdm_variant *row) {
     if (row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_SMALL_M)
         return problem->packed_b && tdm_gemm_small_m_on_cores(row);

@@ -1,32 +1,33 @@
 /*
- * Splitting K: if a launch has too few tiles for the device and K is long, pieces of K are
- * multiplied like batch entries. Their f32 parts go to the workspace. One more launch adds the
- * parts in order and computes the epilogue. Integer parts are s32 sums without the zero points, so
- * their total modulo 2^32 is the sum over all of K.
+ * These functions split K. If a launch has too few tiles for the device and K is long, parts of K
+ * are multiplied like batch entries. Their f32 sums go to the workspace. One more launch adds the
+ * parts in order and computes the epilogue. Integer parts are s32 sums, with zero points already
+ * subtracted. Their total modulo 2^32 is the sum over all of K.
  *
- * One launch computes parts 0 … count-1 of `depth` steps each, and another one the rest of K, which
- * is shorter than a part. Only the kernel that adds the parts knows about the split.
+ * One launch computes the parts of `depth` steps each. Another one computes the rest of K, which is
+ * shorter than a part. Apart from the kernel that adds the parts, only tensor-core kernels for
+ * quantized weights know about the split. They compute all parts in one launch.
  */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
 /*
- * Tiles per compute unit that a split aims for. CPU cores have to be woken up; GPUs hide latency
- * with many work-groups. If the backend reports how many work-groups a unit holds, that number
- * is used instead.
+ * A split aims for this many tiles per compute unit. CPU cores have to be woken up, and GPUs hide
+ * latency with many work-groups. If the backend reports how many work-groups a unit holds, that
+ * number is used instead.
  */
 #define TILES_PER_CORE 4
 #define TILES_PER_UNIT 8
-/* Cores should share K below this number of tiles per core, and above this ratio of K to the
+/* Cores should share K if there are fewer than FEW_TILES per core, and K is at least THIN times the
  * longer of M and N. */
 #define FEW_TILES 8.0
 #define THIN 64.0
-/* Elements per work-item of the kernel that adds the parts. */
+/* A work-item of the kernel that adds the parts processes this many elements. */
 #define PIECE 4
 #define GROUP 64
 
-/* Work-groups in the family's launch, without the batch. */
+/* Returns the number of work-groups in the family's launch, without the batch. */
 static double tiles_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_variant *const row = plan->kernel->variant;
@@ -61,7 +62,7 @@ static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
            (double)p->k >= THIN * longer;
 }
 
-/* Work-groups that a compute unit holds at once, 0: unknown. */
+/* Returns the number of work-groups that a compute unit holds at once, or 0 if it is unknown. */
 static uint32_t groups_held(const tdm_gemm_plan *plan) {
     const int32_t *const row = plan->kernel->variant->parameters;
     const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
@@ -71,7 +72,7 @@ static uint32_t groups_held(const tdm_gemm_plan *plan) {
     return tdm_kernel_resident_groups(plan->device, plan->kernel, (uint32_t)row[TDM_GEMM_P_ITEMS]);
 }
 
-/* Tiles that keep the device busy. */
+/* Returns the number of tiles that keeps the device busy. */
 static double tiles_wanted(const tdm_gemm_plan *plan) {
     const uint32_t held = groups_held(plan);
     const bool on_cores = plan->device->info.capabilities & TDM_CAP_CPU_CORES;
@@ -79,7 +80,7 @@ static double tiles_wanted(const tdm_gemm_plan *plan) {
     return (double)plan->device->info.compute_units * (held != 0 ? held : usual);
 }
 
-/* The number of parts that pays off, 1 for none. */
+/* Returns the number of parts that pays off, or 1 if K should not be split. */
 static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     if (tdm_gemm_has_wave_model(plan->kernel->variant)) {
@@ -220,7 +221,7 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
         return TDM_OK;
     const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
     take_cut(&split, &cut);
-    // Tensor maps treat parts as batch entries, which must be whole units apart.
+    // Tensor maps treat parts as batch entries, whose distance must be a whole number of units.
     if (split.depth % TDM_GEMM_PART_STEP != 0 &&
         plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
         return TDM_OK;

@@ -1,5 +1,5 @@
 /*
- * Stages for quantized weights that no kernel multiplies in place. An inner plan
+ * These stages convert quantized weights that no kernel multiplies in place. An inner plan
  * multiplies the result.
  *
  * - B's quantized values are copied to columns along K if a kernel reads those.
@@ -13,12 +13,12 @@
 #include "api/tensor/strided_loop.h"
 #include "kernels/gemm_weights/gemm_weights_args.h"
 
-/* Elements per work-item of gemm_weights_unpack.cl. */
+/* A work-item of gemm_weights_unpack.cl processes this many elements. */
 #define UNPACK_CHUNK 1024
 #define ROW_GROUP 16
 #define STAGE_ALIGNMENT 256
-/* Elements of a row that a work-item of gemm_quantize_rows.cl can process in 65535 passes. It makes
- * up to 11 passes per 8 elements. */
+/* A work-item of gemm_quantize_rows.cl can process rows of this length in 65535 loop iterations. It
+ * needs up to 11 iterations per 8 elements. */
 #define SHORT_LOOP_ROW (TDM_SHORT_LOOP_ELEMENTS / 3)
 
 /* ---- planning -------------------------------------------------------------------------------- */
@@ -68,13 +68,14 @@ static tdm_status line_layout(const tdm_gemm_plan *plan, tdm_layout *layout) {
     return TDM_OK;
 }
 
-/* B in f32 keeps the direction in which its quantized values are contiguous. */
+/* True if B in f32 is contiguous along K, which is the direction in which its quantized values are
+ * contiguous. */
 static bool unpacks_along_k(const tdm_gemm_plan *plan) {
     return plan->problem.packed_b || plan->problem.b.row == 1;
 }
 
-/* True if quantizing the rows of A to floats leaves a problem that kernels for
- * quantized weights take. */
+/* True if kernels for quantized weights can multiply A after its rows were quantized and
+ * dequantized to f32. */
 static bool keeps_codes(const tdm_gemm_plan *plan) {
     char reason[TDM_REASON_TEXT];
     tdm_gemm_problem inner = plan->problem;
@@ -96,13 +97,13 @@ static bool on_cores(const tdm_gemm_plan *plan) {
     return (plan->device->info.capabilities & TDM_CAP_CPU_CORES) != 0;
 }
 
-/* True if the inner plan takes packed weights: integer kernels of CPU cores have a packed form of
- * their own. All others read columns along K. */
+/* True if the inner plan reads packed weights. Integer kernels for CPU cores have a packed form of
+ * their own. All other kernels read columns along K. */
 static bool gives_packed(const tdm_gemm_plan *plan) {
     return plan->desc.packed_b && tdm_gemm_becomes_integer(&plan->problem) && on_cores(plan);
 }
 
-/* The problem after B's quantized values were copied to columns along K. */
+/* Returns the problem after B's quantized values were copied to columns along K. */
 static tdm_gemm_problem in_lines(const tdm_gemm_problem *p) {
     tdm_gemm_problem inner = *p;
     if (inner.quantize_a)
@@ -133,8 +134,9 @@ static bool lines_serve(const tdm_gemm_plan *plan) {
            tdm_gemm_suits_modelled(&inner, plan->device);
 }
 
-/* True if the variant takes A as its second operand. On CPU cores that holds if it computes the
- * transposed GEMM. On GPUs it always holds, as in the selection, so that sums stay the same. */
+/* True if a small-M variant has A as its second operand. On CPU cores it does so if it computes the
+ * transposed GEMM. On GPUs the result is always true, so that sums are the same as without a wanted
+ * variant. */
 static bool takes_a_as_b(const tdm_gemm_plan *plan, const tdm_variant *row) {
     tdm_gemm_problem inner = plan->problem;
     inner.packed_b = false;
@@ -158,8 +160,8 @@ static bool is_tile_of_weights(const tdm_variant *row) {
     return row->op == TDM_OP_GEMM_WEIGHTS && row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TILED;
 }
 
-/* Describes the inner plan. `wanted` is a forced or tuned variant that takes no quantized values,
- * or not in B's layout. */
+/* Describes the inner plan. `wanted` is a forced or tuned variant, or NULL. It reads no quantized
+ * values, or reads them only in another layout than B's. */
 static tdm_status describe_inner(const tdm_gemm_plan *plan, const tdm_variant *wanted,
                                  tdm_gemm_desc *desc) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -211,7 +213,7 @@ static tdm_status reserve(uint64_t *workspace, const tdm_layout *layout, uint64_
     return reserve_bytes(workspace, bytes, at);
 }
 
-/* Returns the tuning entry if it prefers another form of the weights, or NULL. */
+/* Returns the tuning entry if it prefers converted weights, or NULL. */
 static const tdm_tuning_row *tuned_row(const tdm_gemm_plan *plan, tdm_choice *choice) {
     const tdm_tuning_row *const row = tdm_gemm_tuned(plan, choice);
     return row && choice->variant->op != plan->problem.op &&
@@ -266,8 +268,8 @@ static tdm_status plan_before_a(tdm_gemm_plan *plan, const tdm_gemm_desc *inner)
     return reserve(&plan->workspace_bytes, &inner->a, &stages->a_at);
 }
 
-/* The layout reduced to batch entries that differ: dimensions along which `like` has
- * stride 0 get size 1. */
+/* Returns the layout without repeated batch entries. Dimensions along which `like` has stride 0 get
+ * size 1. */
 static tdm_layout own_entries(const tdm_layout *layout, const tdm_layout *like) {
     tdm_layout own = *layout;
     for (int i = 0; i < layout->rank - 2; i++)
@@ -332,8 +334,8 @@ typedef struct staging {
     const tdm_gemm_args *args;
 } staging;
 
-/* Number of matrices of an operand, and the offset of one in an operand with the same
- * batch dimensions. */
+/* These return the number of matrices of an operand, and the offset of one matrix. `like` has the
+ * batch dimensions over which entries are counted. */
 static int64_t count_entries(const tdm_layout *layout) {
     int64_t count = 1;
     for (int i = 0; i < layout->rank - 2; i++)
@@ -351,7 +353,7 @@ static int64_t entry_offset(const tdm_layout *layout, const tdm_layout *like, in
     return offset;
 }
 
-/* A buffer argument of s4 counts elements in these kernels. */
+/* Returns a buffer argument whose offset counts elements. These kernels expect that for s4 too. */
 static tdm_arg place_elements(const tdm_tensor *tensor, int64_t offset) {
     tdm_arg arg = tdm_arg_tensor(tensor);
     arg.value.buffer.offset *= tdm_dtype_info(tensor->layout.dtype)->elements_per_unit;
@@ -392,8 +394,8 @@ static tdm_status quantize_entry(const staging *s, int64_t entry) {
     return tdm_enqueue_launch(s->stream, "gemm: quantizing A", plan->stages.quantize_a, &launch);
 }
 
-/* Makes a tensor of B: the given one, or a view of the packed weights in their layout.
- * It owns nothing. */
+/* Makes a tensor of B that owns nothing. It is the given tensor, or a view of the packed weights in
+ * their layout. */
 static tdm_status view_weights(const staging *s, tdm_tensor *view) {
     const tdm_packed *const packed = s->args->packed_b;
     memset(view, 0, sizeof *view);
@@ -408,7 +410,7 @@ static tdm_status view_weights(const staging *s, tdm_tensor *view) {
     return TDM_OK;
 }
 
-/* Shape of B with columns along the direction in which it is contiguous. */
+/* Returns the shape of B with columns along the direction in which it is contiguous. */
 static tdm_gemm_shape_arg lines_of(const tdm_gemm_plan *plan, const tdm_layout *layout) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int last = layout->rank - 1;
@@ -490,8 +492,7 @@ static tdm_status stage_b(const staging *s, tdm_tensor *b) {
     return TDM_OK;
 }
 
-/* Tensors on the workspace, and handles of the parts of packed weights, live only
- * during this call. */
+/* The tensors on the workspace, and those of packed weights, exist only during this call. */
 tdm_status tdm_gemm_run_stages(const tdm_gemm_plan *plan, tdm_stream *stream,
                                const tdm_gemm_args *args) {
     const tdm_gemm_stages *const stages = &plan->stages;

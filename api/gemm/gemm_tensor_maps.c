@@ -1,16 +1,16 @@
-/* Tensor-map descriptors of A and B: tensors of three dimensions. Dimensions are the rows of A or
- * columns of B, K, and the batch. The first two are ordered by their strides. */
+/* These functions describe A, B and D as tensor maps of three dimensions. For A and B these are the
+ * rows of A or columns of B, K, and the batch. The first two are ordered by their strides. */
 #include <stdio.h>
 
 #include "api/gemm/gemm_internal.h"
 
-/* Strides are multiples of 16 bytes. */
+/* Strides must be multiples of this many bytes. */
 #define UNIT_BYTES 16
-/* Bytes in a row of a box. */
+/* A box is the part that one copy moves. A row of it has this many bytes. */
 #define TENSOR_MAP_BYTES 128
 #define MAX_STRIDE ((int64_t)1 << 40)
 
-/* One operand. `line` is the stride between rows of A or columns of B. */
+/* This is one operand. `line` is the stride between rows of A or columns of B. */
 typedef struct operand {
     int64_t line, depth, batch; /* element strides */
     int64_t lines, depths;
@@ -26,7 +26,8 @@ static bool is_pitch(int64_t stride, int64_t rows, int64_t length, int bytes) {
     return rows == 1 || (is_unit(stride, bytes) && stride >= length);
 }
 
-/* True if the operand is contiguous along K and its other stride, where used, is valid. */
+/* The first function is true if the operand is contiguous along K and its other stride is valid or
+ * not used. The second one is the same for the other dimension. */
 static bool runs_along_depth(const operand *o, int bytes) {
     return (o->depth == 1 || o->depths == 1) && is_pitch(o->line, o->lines, o->depths, bytes);
 }
@@ -34,7 +35,8 @@ static bool runs_along_lines(const operand *o, int bytes) {
     return (o->line == 1 || o->lines == 1) && is_pitch(o->depth, o->depths, o->lines, bytes);
 }
 
-/* The instructions transpose operands of 16 bits, but none of 8 bits. */
+/* Returns why a tensor map cannot describe the operand, or NULL. The instructions transpose
+ * operands of 16 bits, but none of 8 bits. */
 static const char *refuse_operand(const char *name, const tdm_gemm_problem *p, const operand *o,
                                   const tdm_gemm_matrix *matrix, char reason[TDM_REASON_TEXT]) {
     const int bytes = tdm_dtype_info(matrix->dtype)->unit_bytes;
@@ -75,8 +77,8 @@ int tdm_gemm_tensor_maps_turned(const tdm_gemm_shape_arg *shape) {
            (runs_along_depth(&b, bytes) ? 0 : TDM_GEMM_TURNED_B);
 }
 
-/* The stride of a dimension with one element is never used, but the driver checks it. It then gets
- * the stride of a dense layout. */
+/* Returns a stride in bytes. That of a dimension with one element is never used, but the driver
+ * checks it. It therefore gets the stride of a dense layout. */
 static uint64_t stride_bytes(int64_t stride, int64_t count, int64_t dense, int bytes) {
     const int64_t unused = tdm_ceil_div(dense * bytes, UNIT_BYTES) * UNIT_BYTES;
     return (uint64_t)(count > 1 ? stride * bytes : unused);
@@ -106,7 +108,7 @@ void tdm_gemm_tensor_maps(const tdm_gemm_shape_arg *shape, const tdm_variant *ro
                        row->parameters[TDM_GEMM_P_COLUMNS] / cluster, count);
 }
 
-/* Rows in the box of D that one warp stores. */
+/* One warp stores this many rows of D at a time. */
 #define STORED_ROWS 16
 
 bool tdm_gemm_tensor_map_of_d(const tdm_gemm_shape_arg *shape,

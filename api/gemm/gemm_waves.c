@@ -1,7 +1,8 @@
 /*
- * The occupancy-and-waves model: predicts the time of a tiled GPU kernel without a measurement.
- * docs/decisions/occupancy-and-waves.md explains its constants. Its input is tdm_device_info, and
- * one line of `rates` for the architecture. Tandem measured none of the figures.
+ * This model predicts the time of a tiled GPU kernel from occupancy and waves, without a
+ * measurement. docs/decisions/occupancy-and-waves.md explains its constants. Its input is
+ * tdm_device_info and the row of `rates` for the architecture. None of these figures was measured
+ * by Tandem.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -9,7 +10,7 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* Throughput of a compute unit per cycle. */
+/* This is the throughput of a compute unit per cycle. */
 typedef struct unit_rates {
     uint32_t architecture; /* this architecture and later ones */
     double halves, bytes;  /* multiply-adds on tensor cores: 16 and 8 bits */
@@ -26,53 +27,57 @@ static const unit_rates rates[] = {
     {120, 512, 1024, 128, 0.85, 20},
 };
 
-/* Share of the peak that is reached: by wgmma, by f32 without tensor cores, and with weights that
- * are dequantized on the way. */
+/* These shares of the peak are reached by wgmma, by f32 without tensor cores, and with weights that
+ * the kernel dequantizes. */
 #define WGMMA_SHARE 0.8
 #define SIMT_SHARE 0.72
 #define WEIGHTS_SHARE 0.85
-/* Multiply-adds of 16 bits that equal one of 3xTF32: it needs three, at half the rate. */
+/* A 3xTF32 multiply-add takes as long as this many with 16 bits. It needs three tf32 ones, each at
+ * half the rate. */
 #define TF32_PRODUCTS 6.0
-/* Warps that keep a unit's pipes busy. wgmma needs only its own. */
+/* This many warps keep a unit's pipes busy. With wgmma, the warps of one work-group are enough. */
 #define BUSY_WARPS 8.0
-/* Bytes that a unit reads from local memory, and stores as results, per cycle. */
+/* A unit reads LOCAL_BYTES from local memory, and stores STORED_BYTES of results, per cycle. */
 #define LOCAL_BYTES 128.0
 #define STORED_BYTES 32.0
-/* Cycles until the first step of K has arrived and the last sums have left the pipes. */
+/* These cycles pass until the first step of K has arrived, and until the last sums have left the
+ * pipes. */
 #define RAMP_CYCLES 1000.0
-/* Cycles per weight that each row of warps dequantizes. */
+/* Dequantizing a weight takes this many cycles. Each row of warps in a tile dequantizes all weights
+ * of the tile. */
 #define CODE_CYCLES (1.0 / 128.0)
-/* Bytes that tensor-core kernels copy at a time, and cycles per operand element that
- * must be read alone. */
+/* Tensor-core kernels copy COPIED_BYTES at a time. If they cannot, reading a single element takes
+ * ELEMENT_CYCLES. */
 #define COPIED_BYTES 16
 #define ELEMENT_CYCLES 0.125
-/* Share of the datasheet bandwidth that a stream reaches. Share of the shorter of two times that
- * the longer one does not hide. */
+/* MEMORY_SHARE of the datasheet bandwidth is reached. If two times overlap, UNHIDDEN_SHARE of the
+ * shorter one is not hidden. */
 #define MEMORY_SHARE 0.9
 #define UNHIDDEN_SHARE 0.1
 #define LAUNCH_NS 2000.0
-/* Defaults if a driver does not report the value. */
+/* These are defaults if a driver does not report the value. */
 #define DEFAULT_CLOCK_MHZ 1000.0
 #define DEFAULT_MEMORY_BYTES 16.0 /* per unit and cycle */
-/* Least steps of K in a part, most parts, and the predicted time that a split must not
- * exceed, as a share. */
+/* A part of K has at least MIN_PART steps, and there are at most MAX_PARTS. A split must reduce the
+ * predicted time to less than the share WORTHWHILE. */
 #define MIN_PART 512
 #define MAX_PARTS 64
 #define WORTHWHILE 0.9
-/* Tile of a warp in gemm_simt.cl, and rows that a warpgroup multiplies. */
+/* These are the tile of a warp in gemm_simt.cl, and the rows that a warpgroup multiplies. */
 #define SIMT_WARP_ROWS 64
 #define SIMT_WARP_COLUMNS 32
 #define WARPGROUP_ROWS 64
 #define WARP_ITEMS 32
 #define MAX_TILES 1e15
 
-/* The model's terms for a problem, a variant and a device. Cycles are those of a unit. */
+/* These are the model's terms for a problem, a variant and a device. Cycles are those of a unit. */
 typedef struct wave_terms {
     int32_t family;
     double area;         /* elements of a work-group's tile of D */
     double products;     /* multiply-adds per cycle */
     double cache, local; /* cycles to read a step of K */
-    /* Cycles that nothing hides: elements read alone, dequantization, a share of wgmma's copies. */
+    /* Cycles that nothing hides: single-element reads, dequantization, a share of wgmma's
+     * copies. */
     double serial;
     double warps;            /* of a work-group */
     int64_t units, resident; /* for clusters of two, half of the units */
@@ -108,7 +113,8 @@ static double element_bytes(tdm_dtype dtype) {
     return facts ? (double)facts->unit_bytes / facts->elements_per_unit : 0.0;
 }
 
-/* Returns multiply-adds per cycle. GeForce boards add 16-bit products to f32 at half the rate. */
+/* Returns multiply-adds per cycle. GeForce boards accumulate 16-bit products in f32 at half the
+ * rate. */
 static double products_of(const tdm_gemm_problem *p, const tdm_variant *row,
                           const tdm_device_info *info, const unit_rates *r) {
     const int32_t family = row->parameters[TDM_GEMM_P_FAMILY];
@@ -123,15 +129,15 @@ static double products_of(const tdm_gemm_problem *p, const tdm_variant *row,
     return p->a.dtype == TDM_F32 ? halves * share / TF32_PRODUCTS : halves * share;
 }
 
-/* Work-groups that compute a variant's tile together. Each has a part of the rows, and they share
- * reading the operand of the columns. */
+/* Returns the number of work-groups that compute a variant's tile together. Each computes a part of
+ * the rows and reads a part of the columns of B. */
 static int64_t cluster_of(const tdm_variant *row) {
     return row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA
                ? row->parameters[TDM_GEMM_P_CLUSTER]
                : 1;
 }
 
-/* Bytes that a work-group's warps read from local memory for a step of K. */
+/* Returns the bytes that a work-group's warps read from local memory for a step of K. */
 static double local_bytes(const tdm_variant *row, double a, double b) {
     const double rows = row->parameters[TDM_GEMM_P_ROWS] / (double)cluster_of(row),
                  columns = row->parameters[TDM_GEMM_P_COLUMNS];
@@ -148,15 +154,15 @@ static double clock_of(const tdm_device_info *info) {
     return (info->clock_mhz > 0 ? info->clock_mhz : DEFAULT_CLOCK_MHZ) / 1e3;
 }
 
-/* Bytes per nanosecond: two transfers of the whole bus per cycle of its clock. */
+/* Returns bytes per nanosecond. The bus transfers its whole width twice per cycle of its clock. */
 static double memory_of(const tdm_device_info *info) {
     const double told = 2.0 * info->memory_clock_mhz / 1e3 * info->memory_bus_bits / 8.0;
     return MEMORY_SHARE *
            (told > 0.0 ? told : DEFAULT_MEMORY_BYTES * info->compute_units * clock_of(info));
 }
 
-/* Work-groups that fit a unit: by the registers that the source is compiled for, and
- * by local memory. */
+/* Returns the number of work-groups that fit a unit. Local memory, and the registers for which the
+ * source is compiled, limit it. */
 static int64_t resident_groups(const tdm_variant *row, const tdm_device_info *info) {
     const bool tensor = row->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_TENSOR;
     const int64_t compiled =
@@ -209,8 +215,8 @@ static double larger(double x, double y) {
     return x > y ? x : y;
 }
 
-/* Cycles of a unit that runs `groups` work-groups at once. Each has `k` steps and stores `d_bytes`
- * per element of its tile. */
+/* Returns the cycles of a unit that runs `groups` work-groups at once. Each has `k` steps and
+ * stores `d_bytes` per element of its tile. */
 static double wave_cycles(const wave_terms *t, int64_t groups, int64_t k, double d_bytes) {
     const double warps = (double)groups * t->warps;
     const double busy =
@@ -220,7 +226,8 @@ static double wave_cycles(const wave_terms *t, int64_t groups, int64_t k, double
     return RAMP_CYCLES + (double)groups * ((double)k * step + t->area * d_bytes / STORED_BYTES);
 }
 
-/* Time of all full waves, and of one more for the remaining tiles, which units share evenly. */
+/* Returns the time of all full waves, and of one more for the remaining tiles, which units share
+ * evenly. */
 static double launch_ns(const wave_terms *t, int64_t tiles, int64_t k, double d_bytes) {
     const int64_t slots = t->units * t->resident, full = tiles / slots, left = tiles % slots;
     double cycles = (double)full * wave_cycles(t, t->resident, k, d_bytes);
@@ -229,7 +236,7 @@ static double launch_ns(const wave_terms *t, int64_t tiles, int64_t k, double d_
     return cycles / t->clock;
 }
 
-/* Batch entries of the launch for which the operand has its own matrix. */
+/* Returns the number of batch entries of the launch for which the operand has its own matrix. */
 static double entries_of(const tdm_gemm_problem *p, const tdm_gemm_matrix *matrix) {
     return tdm_gemm_z_stride(p, matrix) != 0 ? (double)tdm_gemm_z_count(p) : 1.0;
 }
@@ -239,7 +246,7 @@ static double operand_bytes(const tdm_gemm_problem *p) {
            (double)p->k * (double)p->n * element_bytes(p->b.dtype) * entries_of(p, &p->b);
 }
 
-/* Tiles of all batch entries, at most MAX_TILES. */
+/* Returns the number of tiles of all batch entries, at most MAX_TILES. */
 static int64_t tiles_of(const tdm_gemm_problem *p, const tdm_variant *row) {
     const double tiles = (double)tdm_ceil_div(p->m, row->parameters[TDM_GEMM_P_ROWS]) *
                          (double)tdm_ceil_div(p->n, row->parameters[TDM_GEMM_P_COLUMNS]) *

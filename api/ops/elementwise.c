@@ -1,4 +1,4 @@
-/* Unary and binary operations with broadcasting. */
+/* These functions run unary and binary operations with broadcasting. */
 #include "api/tensor/strided_loop.h"
 
 static const char *unary_name(tdm_unary op) {

@@ -1,9 +1,10 @@
-/* Reductions. Dimensions are sorted into kept and reduced ones, and a kernel form is chosen for
- * their shape. Two launches are used if one would leave the device idle. */
+/* These functions run reductions. Dimensions are divided into kept and reduced ones, and a kernel
+ * form is chosen for their shape. Two launches are used if one would not occupy the whole
+ * device. */
 #include "api/device/memory/memory_pool.h"
 #include "api/tensor/strided_loop.h"
 
-/* Parameters of the reduce and argmax variants. */
+/* These are the parameters of the reduce and argmax variants. */
 enum {
     P_STORAGE = 0,
     P_WIDTH,
@@ -23,7 +24,7 @@ enum {
 enum {
     COLUMNS_PER_ITEM = 64, // WIDE·N in reduce_columns.cl
     WIDEST_GROUP = 256,
-    ELEMENTS_PER_PART = 16384,   /* a smaller part costs more than it saves */
+    ELEMENTS_PER_PART = 16384,   /* smaller parts cost more than they save */
     ENOUGH_ITEMS_PER_UNIT = 256, /* outputs per compute unit that fill it, one work-item each */
     MAX_PARTS = 1024
 };
@@ -35,7 +36,7 @@ typedef struct reduce_problem {
     tdm_dim_list kept;    /* strides in x and y */
     tdm_dim_list reduced; /* strides in x */
     int64_t outputs, count;
-    int64_t parts; /* parts launched separately and joined, in the rows and group forms */
+    int64_t parts; /* parts that are reduced in parallel and then joined; rows and group forms */
     bool preferences;
 } reduce_problem;
 
@@ -87,8 +88,8 @@ static tdm_status check_dtypes(const char *operation, tdm_reduction op, tdm_dtyp
     return TDM_OK;
 }
 
-/* Gets y's dimension for each dimension of x, or -1 if it was dropped. False if the shapes do not
- * match. */
+/* Gets y's dimension for each dimension of x, or -1 if it was dropped. Returns false if the shapes
+ * do not match. */
 static bool match_shapes(const tdm_layout *x, const tdm_layout *y, const bool reduced[TDM_MAX_RANK],
                          int place[TDM_MAX_RANK]) {
     const bool kept_as_one = y->rank == x->rank;
@@ -243,7 +244,7 @@ static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm
 
 /* ---- launches -------------------------------------------------------------------------------- */
 
-/* Values of one launch's arguments; args point into it. */
+/* These are the values of one launch's arguments. `args` points to them. */
 typedef struct reduce_call {
     tdm_loop_dims out_shape, out_strides, y_strides, red_shape, red_strides;
     tdm_arg args[TDM_MAX_ARGS];
@@ -309,7 +310,7 @@ static tdm_status enqueue_columns(tdm_stream *stream, const reduce_problem *prob
     return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
 }
 
-/* Sets the grid: one work-item, or one group, per output. */
+/* Sets a grid with one work-item, or one work-group, per output. */
 static void outputs_grid(const tdm_device *device, const tdm_kernel *kernel, int64_t outputs,
                          reduce_call *call) {
     if (kernel->variant->parameters[P_FORM] != FORM_GROUP) {
@@ -350,15 +351,15 @@ static tdm_status enqueue_outputs(tdm_stream *stream, const reduce_problem *prob
     return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
 }
 
-/* Reduces the parts into a block of values, then each output's values into y. */
+/* Reduces every part to a value, and then the values of each output to y. */
 static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *problem,
                                    tdm_kernel *kernel, const tdm_tensor *x, const tdm_tensor *y,
                                    int64_t parts) {
     const tdm_dtype value_type = problem->storage == TDM_S32 ? TDM_S32 : TDM_F32;
     const bool mean = problem->op == TDM_REDUCE_MEAN;
     reduce_problem first = *problem, second = *problem;
-    // The values are at o·parts + p, which gives y's strides of the first launch and x's of the
-    // second.
+    // The value of part p of output o is at o·parts + p. This gives y's strides in the first
+    // launch and x's strides in the second one.
     int64_t stride = parts;
     for (int d = problem->kept.rank - 1; d >= 0; d--) {
         first.kept.strides[IN_Y][d] = stride;

@@ -1,7 +1,7 @@
-/* Softmax along one dimension. */
+/* These functions compute softmax along one dimension. */
 #include "api/tensor/strided_loop.h"
 
-/* Parameters of the softmax variants. */
+/* These are the parameters of the softmax variants. */
 enum {
     P_STORAGE = 0,
     P_WIDTH,
@@ -35,7 +35,8 @@ static void make_problem(softmax_problem *problem, const tdm_tensor *x, const td
                          int axis) {
     problem->storage = (int)x->layout.dtype;
     problem->count = x->layout.shape[axis];
-    // The stride of a dimension of one element has no meaning. As 1 it allows every form.
+    // The stride of a dimension of one element has no meaning. With a stride of 1, every form is
+    // possible.
     problem->step[IN_X] = problem->count == 1 ? 1 : x->layout.strides[axis];
     problem->step[IN_Y] = problem->count == 1 ? 1 : y->layout.strides[axis];
     problem->outer = (tdm_dim_list){.operands = 2};
@@ -83,7 +84,8 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
         return "the columns are not contiguous";
     if (form != FORM_COLUMNS && width > 1 && (problem->step[IN_X] != 1 || problem->step[IN_Y] != 1))
         return "the rows are not contiguous";
-    // A group shares a row among at least 32 work-items, but each pass takes only one element.
+    // A work-group shares a row among at least 32 work-items, but an iteration processes only one
+    // element.
     const char *const too_long = tdm_refuse_long_loop(
         device, form == FORM_GROUP ? problem->count / 4 : problem->count, reason);
     if (too_long)

@@ -1,4 +1,5 @@
-/* Predicts whether allocations would fit: free device memory, and a dry run of a pool. */
+/* These functions predict if allocations would fit. They use the device's free memory and a dry run
+ * of a pool. */
 #include <string.h>
 
 #include "api/device/device_internal.h"

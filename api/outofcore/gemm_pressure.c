@@ -1,8 +1,8 @@
 /*
- * Fallback of tdm_gemm if there is no memory for its workspace: D is computed in tiles that
- * share a smaller one.
+ * This is the fallback of tdm_gemm if there is no memory for its workspace. D is computed in tiles
+ * that share a smaller workspace.
  *
- * A tile is forced to the kernel and the parts of K of the whole GEMM, so the result
+ * Every tile uses the kernel and the number of parts of K of the whole GEMM. The result therefore
  * has the same bits.
  */
 #include <stdio.h>
@@ -16,7 +16,8 @@ static bool is_shortage(tdm_status status) {
     return status == TDM_OUT_OF_DEVICE_MEMORY || status == TDM_OVER_BUDGET;
 }
 
-/* Halves the longer side, rounded to whole units. Returns false if the tile is already small. */
+/* Halves the longer side after rounding it up to a multiple of MIN_EXTENT. Returns false if the
+ * tile is already small. */
 static bool halve(tdm_ooc_choice *choice) {
     int64_t *const longer =
         choice->tile_columns >= choice->tile_rows ? &choice->tile_columns : &choice->tile_rows;
@@ -26,8 +27,8 @@ static bool halve(tdm_ooc_choice *choice) {
     return true;
 }
 
-/* Allocates the workspace of the first tile extent for which there is memory. `status` is the
- * earlier failure. If all fail, its detail is kept. */
+/* Tries smaller and smaller tiles until there is memory for the workspace. `status` is the earlier
+ * failure. Its detail is kept if all tiles fail. */
 static tdm_status allocate_for_tiles(tdm_outofcore_plan *tiles, tdm_stream *stream,
                                      uint64_t refused, tdm_status status) {
     char detail[512];

@@ -1,4 +1,4 @@
-/* Information on a device's memory: report, tags, events, and all of it as JSON. */
+/* These functions report on a device's memory: counters, tags, events, and all of them as JSON. */
 #include <string.h>
 
 #include "api/base/json_text.h"
@@ -16,8 +16,8 @@ tdm_status tdm_device_memory_report(const tdm_device *device, tdm_memory_report 
     return TDM_OK;
 }
 
-/* Checks the arguments of a function that copies out a list. `what` is the name
- * of its parameter. */
+/* Checks the arguments of a function that copies out a list. `what` is the name of the list's
+ * parameter. */
 static tdm_status check_list(const char *function, const tdm_device *device, const char *what,
                              const void *list, int capacity, int *count) {
     if (!count)

@@ -1,5 +1,5 @@
-/* The operands of a run of an out-of-core plan: their memory, and checks that
- * they match the plan. */
+/* These functions find the memory of the operands of an out-of-core run. They also check that the
+ * operands match the plan. */
 #include "api/outofcore/outofcore_internal.h"
 
 /* ---- operands of a run ----------------------------------------------------------------------- */

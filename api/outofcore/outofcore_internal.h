@@ -1,5 +1,5 @@
 /*
- * Out-of-core GEMM inside the library.
+ * These are the internal types and functions of out-of-core GEMM.
  *
  * outofcore_schedule.c  makes the list of steps and simulates it with a virtual clock
  * outofcore_operand.c   lays out tiles in slots and copies them
@@ -30,11 +30,11 @@ typedef enum tdm_ooc_name {
     TDM_OOC_MATRICES
 } tdm_ooc_name;
 
-/* A matrix operand after op(), one batch entry at a time. */
+/* This is a matrix operand after op(). Its rows and columns are those of one batch entry. */
 typedef struct tdm_ooc_operand {
     const char *name;
     bool present, on_device;
-    bool transposed; /* op()'s columns are stored first */
+    bool transposed; /* the first dimension of the stored matrix is op()'s columns */
     tdm_layout whole;
     tdm_quant_layout quant;
     int64_t rows, columns;
@@ -46,7 +46,7 @@ typedef struct tdm_ooc_operand {
     tdm_buffer *buffers[TDM_OOC_MAX_SLOTS];
 } tdm_ooc_operand;
 
-/* Small operands that are copied whole, once per run. */
+/* These small operands are copied as a whole, once per run. */
 typedef enum tdm_ooc_constant_name {
     TDM_OOC_BIAS,
     TDM_OOC_A_SCALE,
@@ -74,10 +74,11 @@ typedef struct tdm_ooc_problem {
     int64_t batch_shape[TDM_GEMM_BATCH_RANK];
     tdm_ooc_operand operands[TDM_OOC_MATRICES];
     tdm_ooc_constant constants[TDM_OOC_CONSTANTS];
-    /* Variant that tiles are forced to, so that sums have the same order as in core. "": none. */
+    /* All tiles use this variant, so that sums have the same order as in the in-core GEMM. It is ""
+     * if any variant may be used. */
     char variant[96];
-    /* Variant for tiles if A or B on the device begins where `variant` cannot read it. "": not
-     * needed. */
+    /* Tiles use this variant if A or B on the device begins at an address that `variant` cannot
+     * read. "": not needed. */
     char unaligned[96];
     bool forced; /* the caller named the kernel */
     double operations;
@@ -87,15 +88,15 @@ typedef struct tdm_ooc_problem {
 tdm_status tdm_ooc_problem_from(const tdm_outofcore_desc *desc, const tdm_gemm_plan *whole,
                                 tdm_ooc_problem *problem);
 
-/* Element offset of a batch entry within an operand or parameter. */
+/* Returns the element offset of a batch entry within an operand or parameter. */
 int64_t tdm_ooc_matrix_offset(const tdm_ooc_problem *problem, const tdm_layout *layout,
                               int64_t entry);
 
-/* Lays out slots for tiles of D of at most this many rows and columns, with `depth` of K. */
+/* Lays out slots for tiles of D of at most this many rows and columns, with `depth` steps of K. */
 void tdm_ooc_arrange(tdm_ooc_problem *problem, int64_t tile_rows, int64_t tile_columns,
                      int64_t depth);
 
-/* A region of an operand after op(): its offset and extent. */
+/* This is a region of an operand after op(): its offset and extent. */
 typedef struct tdm_ooc_area {
     int64_t matrix; /* offset of the matrix in elements */
     int64_t row, column, rows, columns;
@@ -104,7 +105,7 @@ typedef struct tdm_ooc_area {
 /* Returns the region of an operand that a step needs for its tile of D. */
 tdm_ooc_area tdm_ooc_area_of(const tdm_ooc_problem *problem, tdm_ooc_name name,
                              const tdm_ooc_step *step);
-/* Bytes that copying a region takes. */
+/* Returns the number of bytes that a copy of the region moves. */
 uint64_t tdm_ooc_area_bytes(const tdm_ooc_operand *operand, const tdm_ooc_area *area);
 
 /* Enqueue the copy of a region between host memory and a slot. It goes through pinned memory if
@@ -116,8 +117,8 @@ tdm_status tdm_ooc_store(tdm_stream *stream, const tdm_ooc_operand *operand, int
 
 /* ---- tile GEMMs ------------------------------------------------------------------------------ */
 
-/* Describes the GEMM of a tile of D with `depth` of K. If `in_slots` is set, operands on the device
- * are in slots too. */
+/* Describes the GEMM of a tile of D with `depth` steps of K. If `in_slots` is set, operands on the
+ * device are in slots too. */
 tdm_status tdm_ooc_tile_desc(const tdm_ooc_problem *problem, int64_t rows, int64_t columns,
                              int64_t depth, bool in_slots, tdm_gemm_desc *desc);
 
@@ -139,13 +140,14 @@ tdm_status tdm_ooc_part_desc(const tdm_ooc_problem *problem, int64_t rows, int64
                              int64_t depth, tdm_ooc_part part, tdm_gemm_desc *desc);
 /* True if D is an integer. Its sums are exact however K is split. */
 bool tdm_ooc_gives_integers(const tdm_ooc_problem *problem);
-/* Bytes per element of the partial tile. */
+/* An element of the partial tile has this many bytes. */
 #define TDM_OOC_PARTIAL_BYTES 4
 /* Steps of K are multiples of this, which keeps cache lines and quantization groups whole. 0: K
  * cannot be split. */
 int64_t tdm_ooc_k_unit(const tdm_ooc_problem *problem);
 
-/* Buffers and element offsets of the operands of one GEMM, by name. NULL: absent. */
+/* These are the buffers and element offsets of the operands of one GEMM, by name. A buffer is NULL
+ * if the operand is absent. */
 typedef struct tdm_ooc_places {
     tdm_buffer *matrix[TDM_OOC_MATRICES];
     int64_t matrix_offset[TDM_OOC_MATRICES];
@@ -158,20 +160,20 @@ typedef struct tdm_ooc_places {
 tdm_status tdm_ooc_multiply(const tdm_gemm_plan *plan, tdm_stream *stream,
                             const tdm_ooc_places *places);
 
-/* Element offset within a constant for a step's tile and its range of K. */
+/* Returns the element offset within a constant for a step's tile and its range of K. */
 int64_t tdm_ooc_constant_offset(const tdm_ooc_problem *problem, tdm_ooc_constant_name name,
                                 const tdm_ooc_step *step);
 
 /* ---- rates ----------------------------------------------------------------------------------- */
 
-/* Fills in the rates that are 0. It measures what is not yet known of the device, with at most
- * `budget` bytes of device memory at a time. If that fails it assumes default rates. */
+/* Fills in the rates that are 0. It measures those that the device does not know yet, with at most
+ * `budget` bytes of device memory at a time. If that fails, it assumes default rates. */
 void tdm_ooc_rates_complete(tdm_device *device, const tdm_ooc_problem *problem, uint64_t budget,
                             tdm_outofcore_rates *rates);
-/* Bytes per second from the host to the device. The first call measures it,
- * within the same limit. */
+/* Returns the bytes per second from the host to the device. The first call measures them, within
+ * the same limit. */
 double tdm_ooc_in_rate(tdm_device *device, uint64_t budget);
-/* Share of the full speed that a GEMM of this many rows and columns reaches. */
+/* Returns the share of the full speed that a GEMM of this many rows and columns reaches. */
 double tdm_ooc_efficiency(int64_t rows, int64_t columns);
 
 /* ---- the planner ----------------------------------------------------------------------------- */
@@ -183,7 +185,7 @@ typedef struct tdm_ooc_choice {
     int a_slots, b_slots, d_slots;
 } tdm_ooc_choice;
 
-/* Limits and fixed values for the planner. */
+/* These are limits and fixed values for the planner. */
 typedef struct tdm_ooc_bounds {
     uint64_t budget;
     uint64_t reserved;               /* bytes of constants */
@@ -198,17 +200,17 @@ typedef struct tdm_ooc_bounds {
 bool tdm_ooc_keeps_family(const tdm_ooc_problem *problem, int64_t rows, int64_t columns);
 
 /*
- * Makes the choice with the least predicted time. K is split into two or more steps if the bounds
- * say so. Returns false if nothing fits. *least is then the bytes that the smallest choice needs,
- * or 0 if no tile of the given extents keeps the whole GEMM's kernels. Afterwards the problem's
- * slots have another layout.
+ * Makes the choice with the least predicted time. K is split into two or more steps if
+ * bounds->cuts_k is true. Returns false if nothing fits. *least is then the bytes that the smallest
+ * choice needs, or 0 if no tile of the given extents keeps the whole GEMM's kernels. The call
+ * changes the layout of the problem's slots.
  */
 bool tdm_ooc_choose(tdm_ooc_problem *problem, const tdm_ooc_bounds *bounds,
                     const tdm_outofcore_rates *rates, tdm_ooc_choice *choice, uint64_t *least);
 
 /* ---- the plan -------------------------------------------------------------------------------- */
 
-/* Events around the steps of a run. */
+/* These events are recorded around the steps of a run. */
 typedef struct tdm_ooc_record {
     tdm_event **starts, **ends; /* indexed by step */
     tdm_event *first, *last;
@@ -221,12 +223,12 @@ struct tdm_outofcore_plan {
     tdm_ooc_problem problem;
     tdm_ooc_choice choice;
     tdm_ooc_schedule schedule;
-    /* Index: true if the rows or columns are those of the last, smaller tile. */
+    /* The first two indices are 1 if the rows or columns are those of the last, smaller tile. */
     tdm_gemm_plan *products[2][2][TDM_OOC_PARTS];
     tdm_buffer *partial; /* intermediate sums of a tile if K is split */
     tdm_buffer *workspace;
     tdm_stream *streams[TDM_OOC_ENGINES];
-    /* For pageable memory of a discrete device. NULL: not opened yet. */
+    /* These copy pageable memory from and to a discrete device. NULL: not opened yet. */
     tdm_staging_ring *ring_in, *ring_out;
     tdm_event *previous; /* the end of the last run */
     tdm_outofcore_info info;
@@ -247,19 +249,19 @@ tdm_status tdm_ooc_schedule_plan(tdm_outofcore_plan *plan);
 tdm_status tdm_ooc_run_in_place(tdm_outofcore_plan *plan, tdm_stream *stream,
                                 const tdm_outofcore_args *args);
 
-/* Predicted seconds of a step. `user` is a tdm_outofcore_plan. */
+/* Returns the predicted seconds of a step. `user` is a tdm_outofcore_plan. */
 double tdm_ooc_expected(const void *user, const tdm_ooc_step *step);
 void tdm_ooc_record_release(tdm_outofcore_plan *plan);
 
 /* ---- operands of a run ----------------------------------------------------------------------- */
 
-/* The operands of a run, by name. */
+/* These are the operands of a run, by name. */
 typedef struct tdm_ooc_inputs {
     const tdm_outofcore_source *matrix[TDM_OOC_MATRICES];
     const tdm_outofcore_source *bias;
     void *d_memory;
     size_t d_bytes;
-    /* Memory that the device copies faster through pinned memory. */
+    /* True for memory that is copied faster through pinned memory. */
     bool pageable[TDM_OOC_MATRICES];
 } tdm_ooc_inputs;
 
@@ -268,7 +270,7 @@ tdm_ooc_inputs tdm_ooc_inputs_of(const tdm_outofcore_args *args);
  * overlap an input. */
 tdm_status tdm_ooc_check_run(const tdm_outofcore_plan *plan, tdm_stream *stream,
                              const tdm_ooc_inputs *in);
-/* Host memory of a matrix, and of a constant. */
+/* These return the host memory of a matrix, and that of a constant. */
 const void *tdm_ooc_memory_of(const tdm_ooc_inputs *in, int name);
 const void *tdm_ooc_constant_memory(const tdm_ooc_inputs *in, int constant, size_t *bytes);
 /* Returns a constant that belongs to a tensor on the device. */

@@ -1,5 +1,5 @@
-/* Operands that are split into tiles: the layout of a tile in a slot, and the copies between slots
- * and host memory. */
+/* These functions lay out the tiles of operands in slots, and copy them between slots and host
+ * memory. */
 #include <stdio.h>
 #include <string.h>
 
@@ -10,14 +10,14 @@
 #define PITCH_BYTES 64
 #define ALIKE_BYTES 1024
 
-/* True if a tile is contiguous along columns in its slot. It follows the operand; if that is
- * contiguous along neither dimension, the result is true. */
+/* True if neighbouring columns of a tile are adjacent in its slot, as they are in the operand. It
+ * is also true if the operand is contiguous along neither dimension. */
 static bool along_columns(const tdm_ooc_operand *o) {
     return o->column == 1 || o->row != 1;
 }
 
-/* Checks elements that share a byte. They are copied in contiguous lines, and each line must
- * begin at a byte. */
+/* Checks an operand whose elements share bytes. It is copied in contiguous lines, and each line
+ * must begin at a byte. */
 static tdm_status check_host_units(const tdm_ooc_operand *o) {
     char what[48];
     const tdm_layout *const layout = &o->whole;
@@ -94,7 +94,7 @@ static tdm_status take_constants(const tdm_outofcore_desc *desc, tdm_ooc_problem
     return take_constant(&c[TDM_OOC_D_ZERO], "the zero point of D", &g->d_quant.zero_point, d);
 }
 
-/* Writes the name of a GEMM's kernel, with its parts of K. Another number of parts would
+/* Writes the name of a GEMM's kernel, with its number of parts of K. Another number of parts would
  * change float sums. */
 static void name_kernel(const tdm_gemm_plan *product, char *text, size_t bytes) {
     const char *const name = product->kernel->variant->name;
@@ -126,7 +126,7 @@ tdm_status tdm_ooc_problem_from(const tdm_outofcore_desc *desc, const tdm_gemm_p
     const tdm_gemm_desc *const g = &desc->gemm;
     const unsigned on_device = desc->on_device;
     tdm_ooc_operand *const o = p->operands;
-    // C is ignored if it is not read.
+    // If beta is 0, C is not read, and its layout is ignored.
     static const tdm_layout none = {.dtype = TDM_DTYPE_NONE};
     memset(p, 0, sizeof *p);
     p->desc = *g;
@@ -175,7 +175,7 @@ static int64_t at_least_one(int64_t extent) {
     return extent > 0 ? extent : 1;
 }
 
-/* Elements from one line of a slot to the next. */
+/* Returns the number of elements from one line of a slot to the next. */
 static int64_t pitch_of(const tdm_ooc_operand *o, int64_t extent) {
     const tdm_dtype_traits *const traits = tdm_dtype_info(o->whole.dtype);
     const int64_t units = tdm_ceil_div(at_least_one(extent), traits->elements_per_unit);
@@ -185,8 +185,7 @@ static int64_t pitch_of(const tdm_ooc_operand *o, int64_t extent) {
     return bytes / traits->unit_bytes * traits->elements_per_unit;
 }
 
-/* Lays out a slot. A dimension along which all elements are the same one has one element
- * in the slot too. */
+/* Lays out a slot. A dimension of stride 0 has one element in the slot. */
 static void arrange(tdm_ooc_operand *o, int64_t rows, int64_t columns) {
     if (!o->present)
         return;
@@ -229,7 +228,8 @@ tdm_ooc_area tdm_ooc_area_of(const tdm_ooc_problem *p, tdm_ooc_name name,
 
 /* ---- copies ---------------------------------------------------------------------------------- */
 
-/* A region as lines: contiguous in the slot, `step` elements apart in host memory. */
+/* These are the lines of a region. A line is contiguous in the slot. In host memory its elements
+ * are `step` apart. */
 typedef struct lines {
     int64_t host;          /* offset of the first element */
     int64_t length, count; /* elements per line, number of lines */
@@ -253,7 +253,7 @@ uint64_t tdm_ooc_area_bytes(const tdm_ooc_operand *o, const tdm_ooc_area *area) 
            (uint64_t)l.count;
 }
 
-/* A copy of equal pieces, in bytes. */
+/* This is a copy between a slot and host memory. */
 typedef struct mover {
     tdm_stream *stream;
     tdm_block *block;

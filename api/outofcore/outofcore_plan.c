@@ -1,4 +1,5 @@
-/* Out-of-core plans: everything that is chosen, allocated and built once. */
+/* These functions create out-of-core plans. A plan holds everything that is chosen, allocated and
+ * built once. */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,7 +7,7 @@
 #include "api/device/device_internal.h"
 #include "api/outofcore/outofcore_internal.h"
 
-/* Choices that are tried until one fits together with its workspace. */
+/* This many choices are tried until one fits together with its workspace. */
 #define MAX_TRIES 16
 /* If a workspace was too large, the next estimate grows by this factor. */
 #define GROWTH 1.05
@@ -33,7 +34,8 @@ static tdm_status check_rates(const tdm_outofcore_rates *rates) {
 
 /*
  * Copies a description of any version. The GEMM description is its last member, so a longer GEMM
- * description extends the whole. tdm_struct_read has then checked that the extension is zero.
+ * description extends the whole. In that case tdm_struct_read has checked that the extension is
+ * zero.
  */
 static tdm_status take_desc(const tdm_outofcore_desc *given, tdm_outofcore_desc *desc) {
     const tdm_outofcore_desc *const read =
@@ -86,14 +88,15 @@ void tdm_ooc_drop_products(tdm_outofcore_plan *plan) {
         }
 }
 
-/* Extents of all tiles but the last, and of the last tile if it is smaller (else 0). */
+/* Gets the extent of all tiles but the last. Also gets that of the last tile if it is smaller, else
+ * 0. */
 static void extents_of(int64_t whole, int64_t tile, int64_t extents[2]) {
     extents[0] = tile;
     extents[1] = whole % tile;
 }
 
-/* Adds the tile plan for operands that begin where the tile's kernel cannot read
- * them, as in core. */
+/* Adds a plan for operands that begin at an address that the tile's kernel cannot read. An in-core
+ * plan does the same. */
 static tdm_status build_unaligned(const tdm_outofcore_plan *plan, tdm_gemm_desc *desc,
                                   tdm_gemm_plan *product) {
     if (!plan->problem.unaligned[0])
@@ -108,7 +111,7 @@ static tdm_status build_unaligned(const tdm_outofcore_plan *plan, tdm_gemm_desc 
 static tdm_status build_product(tdm_outofcore_plan *plan, tdm_gemm_desc *desc, bool whole,
                                 tdm_gemm_plan **product, uint64_t *workspace) {
     TDM_TRY(tdm_gemm_plan_build(plan->device, desc, false, product));
-    if (whole) // steps of K choose their kernels, aligned or not, themselves
+    if (whole) // plans for steps of K make their own unaligned plans
         TDM_TRY(build_unaligned(plan, desc, *product));
     if ((*product)->workspace_bytes > *workspace)
         *workspace = (*product)->workspace_bytes;
@@ -207,9 +210,9 @@ static int64_t whole_units(const tdm_ooc_problem *p, int64_t tile) {
 }
 
 /*
- * Chooses within the budget, including the workspace, which is known only after plans are built. If
- * it is too large, later choices take it into account. *least is the number of bytes needed if that
- * exceeds the budget.
+ * Makes a choice that fits the budget together with its workspace, which is known only after plans
+ * are built. If the workspace is too large, the next choice takes it into account. If nothing fits,
+ * *least is the number of bytes needed.
  */
 static tdm_status choose_within(tdm_outofcore_plan *plan, tdm_ooc_bounds bounds, uint64_t *least) {
     tdm_ooc_problem *const p = &plan->problem;

@@ -1,11 +1,11 @@
 /*
- * Chooses tile extents, traversal order and buffer counts. All sensible combinations are rated by
- * their predicted time.
+ * These functions choose tile extents, traversal order and buffer counts. All sensible combinations
+ * are compared by their predicted time.
  *
  * Let an element have s bytes, the device F operations per second and the link BW bytes per second.
- * Copies hide behind GEMMs if the tile's edge is at least s·F/BW. If the device does one thing at a
- * time, nothing hides, and the number of panel copies counts. Then one large panel that stays and
- * narrow panels that pass it are best, with one buffer each.
+ * GEMMs hide the copies if the tile's edge is at least s·F/BW. If the device does one thing at a
+ * time, no copy is hidden, and the number of panel copies matters. It is then best to keep a large
+ * panel of one operand and to copy narrow panels of the other. Each has one buffer.
  */
 #include "api/outofcore/outofcore_internal.h"
 
@@ -15,16 +15,16 @@
 #define THIN_STEP 16
 #define MAX_CANDIDATES 96
 #define MAX_DEPTHS 32
-/* If the longer side is at most this, the skinny family would swap a tile's operands and change the
- * order of its sums. */
+/* If the longer side is at most this, the small-M family would swap a tile's operands and change
+ * the order of its sums. */
 #define SMALL_M_EXTENT 32
 
 static int64_t count_of(int64_t whole, int64_t tile) {
     return whole > 0 ? tdm_ceil_div(whole, tile) : 0;
 }
 
-/* Lists extents worth trying, in falling order: the whole, about equal parts in whole steps, and
- * powers of two below a step. */
+/* Lists extents to try, in descending order: the whole, about equal parts in whole steps, then a
+ * step divided by 2, 4 and so on. */
 static int candidates(int64_t whole, int64_t given, int64_t step, int64_t extents[MAX_CANDIDATES]) {
     int count = 0;
     if (given > 0 || whole <= 1) {
@@ -45,7 +45,8 @@ static int candidates(int64_t whole, int64_t given, int64_t step, int64_t extent
     return count;
 }
 
-/* Bytes of one slot of A, of B, and of a tile of D, C and the residual together. */
+/* These are the bytes of one slot of A, of one slot of B, and of a tile of D, C and the residual
+ * together. */
 typedef struct slot_sizes {
     uint64_t a, b, tile;
 } slot_sizes;
@@ -63,7 +64,7 @@ static slot_sizes sizes_of(tdm_ooc_problem *p, int64_t rows, int64_t columns, in
 
 /* ---- prediction ------------------------------------------------------------------------------ */
 
-/* Bytes that are copied for one whole batch entry. */
+/* These bytes are copied for one whole batch entry. */
 typedef struct volume {
     double a, b, in, out; /* in: C and the residual */
 } volume;
@@ -82,8 +83,8 @@ static volume volume_of(const tdm_ooc_problem *p) {
                     copied(&p->operands[TDM_OOC_D])};
 }
 
-/* Bytes copied for panels that pass: once per line of tiles, minus those that stay in the slots
- * where the traversal turns. */
+/* Returns the bytes copied for the panels of the inner loop. They are copied once per line of
+ * tiles, except those that stay in their slots where the traversal turns. */
 static double passing(double bytes, int64_t lines, int64_t length, int slots) {
     if (length <= slots)
         return bytes;
@@ -114,7 +115,7 @@ static double expected(const tdm_ooc_problem *p, const volume *v, const tdm_outo
     double busiest = in > compute ? in : compute;
     if (out > busiest)
         busiest = out;
-    // Copies for which there is no second buffer wait for their turn.
+    // Copies of an operand with a single buffer cannot be hidden.
     double stalls = (a_panel + b_panel) / rates->in_bytes_per_s + out / tiles;
     if (c->a_slots == 1 && a_panel > 0.0)
         stalls += (a / a_panel - 1.0) * a_panel / rates->in_bytes_per_s;
@@ -200,7 +201,7 @@ static void consider_buffers(search *s, int64_t rows, int64_t columns, int64_t d
                 }
 }
 
-/* Lists steps of K worth trying, in falling order: all of K, or about equal parts. */
+/* Lists depths of steps of K to try, in descending order: all of K, or about equal parts. */
 static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MAX_DEPTHS]) {
     const int64_t unit = tdm_ooc_k_unit(p);
     int count = 0;
@@ -217,8 +218,8 @@ static int depths_of(const tdm_ooc_problem *p, bool cuts_k, int64_t depths[MAX_D
     return count;
 }
 
-/* Tries all tiles for a depth. If K is split the sums differ anyway, so the family
- * does not matter. */
+/* Tries all tiles for a depth. If K is split, the sums differ anyway, so any kernel family may be
+ * used. */
 static void consider_tiles(search *s, int64_t depth) {
     const tdm_ooc_problem *const p = s->problem;
     int64_t rows[MAX_CANDIDATES], columns[MAX_CANDIDATES];

@@ -1,8 +1,9 @@
 /*
- * Speed of copies and of GEMMs, measured once per device and kept with it.
+ * These functions measure the speed of copies and of GEMMs once per device. The device keeps the
+ * results.
  *
  * GEMMs are measured on a piece of the problem, with its own types, layout and kernel. All operands
- * are zeros, which does not change the speed of today's arithmetic.
+ * are zeros, which does not change the speed of the arithmetic.
  */
 #include <string.h>
 #include <time.h>
@@ -20,20 +21,21 @@
  * have about the same share as in tiles. */
 #define LARGE_EXTENT 1024
 #define SOON_S 0.02
-/* A round lasts at least this long, or 64 GEMMs. */
+/* A round lasts about this long, but has at most 64 GEMMs. */
 #define ROUND_S 0.004
 #define PROBE_DEPTH 2048
 #define MIN_PROBE_EXTENT 16
 #define PROBE_TRIES 8
 #define KNOWN_PRODUCTS 64
-/* Rows or columns at which a GEMM has half its speed, because blocks and launches are not full. */
+/* With this many rows or columns a GEMM reaches half its speed, because blocks and launches are not
+ * full. */
 #define HALF_SPEED 24.0
-/* Default rates if nothing can be measured. */
+/* These rates are used if nothing can be measured. */
 #define ASSUMED_BYTES_PER_S 5e9
 #define ASSUMED_OPERATIONS_PER_S 2e10
 #define ASSUMED_STEP_S 20e-6
 
-/* Types and layout of a measured GEMM. */
+/* These are the types, layout and size of a measured GEMM. */
 typedef struct product_key {
     int op, a, b, d, quantize_a, allow_3xtf32, activation, a_along, b_along, d_along;
     int deep, large; /* size of the piece as powers of two: K, rows times columns */
@@ -57,8 +59,8 @@ typedef struct known_rates {
  * device's `outofcore`. */
 static pthread_mutex_t measuring = PTHREAD_MUTEX_INITIALIZER;
 
-/* Starts a measurement. It must not make users' memory callbacks drop data: without
- * memory, it is skipped. */
+/* Starts a measurement. It suspends users' memory callbacks, which might drop data. Without memory
+ * a measurement is skipped. */
 static void begin_measuring(void) {
     pthread_mutex_lock(&measuring);
     tdm_memory_callbacks_hold(1);
@@ -143,8 +145,8 @@ static bool measure_link(tdm_device *device, size_t bytes, tdm_outofcore_rates *
     return measured;
 }
 
-/* Measures the link as well as the budget allows. Results of shorter copies for a smaller budget
- * are measured again. */
+/* Measures the link with copies as large as the budget allows. It measures again if earlier copies
+ * were less than half as large. */
 static bool know_link(tdm_device *device, uint64_t budget, known_rates *known) {
     const size_t bytes = budget < LINK_BYTES ? (size_t)budget : LINK_BYTES;
     tdm_outofcore_rates link = {0};
@@ -159,7 +161,7 @@ static bool know_link(tdm_device *device, uint64_t budget, known_rates *known) {
 
 /* ---- GEMMs ----------------------------------------------------------------------------------- */
 
-/* A piece of the problem on its own operands. */
+/* This is a piece of the problem that is measured with its own operands. */
 typedef struct product_probe {
     tdm_ooc_problem problem;
     int64_t m, n, k;
@@ -200,7 +202,7 @@ static int64_t at_most(int64_t extent, int64_t most) {
     return extent < most ? extent : most;
 }
 
-/* Bytes of the piece's operands and parameters. */
+/* Returns the bytes of the piece's operands and parameters. */
 static uint64_t probe_bytes(product_probe *probe) {
     tdm_ooc_problem *const p = &probe->problem;
     uint64_t bytes = 0;
@@ -270,7 +272,7 @@ static void close_probe(product_probe *probe) {
     tdm_gemm_plan_destroy(probe->plan);
 }
 
-/* Seconds of `count` GEMMs one after the other, or a negative number on failure. */
+/* Returns the seconds of `count` GEMMs one after the other, or a negative number on failure. */
 static double time_products(const product_probe *probe, int count) {
     const double start = now();
     tdm_status status = TDM_OK;
@@ -379,8 +381,9 @@ static void note_product(known_rates *known, const product_key *key, double oper
 }
 
 /*
- * Measures a piece: the seconds of its GEMM, or a negative number, and the rate. `link_bytes` is
- * the size of copies that test for overlap. 0: overlap is not measured.
+ * Measures the GEMM of a piece and gets its rate. Returns its seconds, or a negative number on
+ * failure. `link_bytes` is the size of copies that test for overlap, or 0 if overlap is not
+ * measured.
  */
 static double measure_piece(tdm_device *device, const tdm_ooc_problem *problem, int64_t extent,
                             uint64_t bytes, size_t link_bytes, known_rates *known, double *rate) {
@@ -400,8 +403,8 @@ static double measure_piece(tdm_device *device, const tdm_ooc_problem *problem, 
     return seconds;
 }
 
-/* Measures the rate of GEMMs, and if copies overlap them. All buffers of a measurement together
- * stay within the budget. */
+/* Measures the rate of GEMMs, and tests if copies overlap them. All buffers of a measurement
+ * together stay within the budget. */
 static void learn_products(tdm_device *device, const tdm_ooc_problem *problem, uint64_t budget,
                            known_rates *known, tdm_outofcore_rates *rates) {
     const uint64_t share = budget / 4 < LINK_BYTES ? budget / 4 : LINK_BYTES;

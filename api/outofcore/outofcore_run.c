@@ -1,6 +1,6 @@
 /*
- * Running an out-of-core plan: the steps of the schedule in three queues, with events between them.
- * A run waits only after a failure.
+ * These functions run an out-of-core plan. They enqueue the steps of the schedule in three queues,
+ * with events between them. The host waits only after a failure.
  */
 #include <stdio.h>
 #include <string.h>

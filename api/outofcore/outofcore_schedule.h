@@ -1,5 +1,5 @@
 /*
- * The schedule of an out-of-core GEMM: a list of steps with dependencies, and a virtual clock that
+ * The schedule of an out-of-core GEMM is a list of steps with dependencies. A virtual clock
  * simulates it.
  *
  * D is split into tiles that stay on the device while they are computed (output-stationary). A tile
@@ -47,7 +47,7 @@ typedef enum tdm_ooc_kind {
 /* A GEMM waits for the constants, four operands, and the store of the slot's previous tile. */
 #define TDM_OOC_MAX_DEPENDENCIES 6
 
-/* The grid of tiles: what is split, and how. */
+/* This describes the grid of tiles. */
 typedef struct tdm_ooc_grid {
     int64_t entries, m, n;
     int64_t tile_rows, tile_columns;
@@ -90,8 +90,8 @@ typedef double (*tdm_ooc_duration)(const void *user, const tdm_ooc_step *step);
 typedef struct tdm_ooc_times {
     double busy[TDM_OOC_ENGINES]; /* seconds, per engine */
     double total;                 /* from the first start to the last end */
-    /* Share of the hideable time that was hidden. 0: one after the other, 1: all behind
-     * the slowest engine. */
+    /* Share of the time of the faster engines that is hidden. 0: engines take turns, 1: all of it
+     * is hidden behind the slowest engine. */
     double overlap;
 } tdm_ooc_times;
 

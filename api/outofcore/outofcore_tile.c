@@ -1,4 +1,5 @@
-/* The GEMM of one tile of D: its description, and its operands as tensors for one call. */
+/* These functions make the GEMM of one tile of D: its description, and its operands as tensors for
+ * one call. */
 #include <string.h>
 
 #include "api/base/handles.h"
@@ -6,7 +7,8 @@
 
 /* ---- descriptions ---------------------------------------------------------------------------- */
 
-/* Layout of a tile as a matrix of its own, in the orientation of the operand. */
+/* Returns the layout of a tile as a matrix of its own. Its dimensions are in the order of the
+ * operand's. */
 static tdm_layout tile_layout(const tdm_ooc_operand *o, bool in_slots, int64_t rows,
                               int64_t columns) {
     const bool slot = in_slots || !o->on_device;
@@ -19,7 +21,8 @@ static tdm_layout tile_layout(const tdm_ooc_operand *o, bool in_slots, int64_t r
     return layout;
 }
 
-/* Entries of a parameter along one dimension of a tile: one, or the number of blocks. */
+/* Returns the entries of a parameter along one dimension of a tile: one, or the number of
+ * blocks. */
 static int64_t entries_along(const tdm_layout *parameter, int dimension, int64_t block,
                              int64_t extent) {
     if (parameter->shape[dimension] == 1)
@@ -73,7 +76,7 @@ tdm_status tdm_ooc_tile_desc(const tdm_ooc_problem *p, int64_t rows, int64_t col
 
 /* ---- steps of K ------------------------------------------------------------------------------ */
 
-/* Two s4 elements share a byte, so steps of K are even. */
+/* Steps of K are at least this long. They are also even, because two s4 elements share a byte. */
 #define MIN_UNIT 64
 
 int64_t tdm_ooc_k_unit(const tdm_ooc_problem *p) {
@@ -129,7 +132,8 @@ static int64_t index_along(const tdm_quant_layout *quant, int dimension, int64_t
     return quant->block[dimension] > 1 ? element / quant->block[dimension] : element;
 }
 
-/* Element offset of a parameter for a tile that begins at `row` and `column` of the operand. */
+/* Returns the element offset of a parameter for a tile that begins at `row` and `column` of the
+ * operand. */
 static int64_t parameter_offset(const tdm_ooc_problem *p, const tdm_ooc_operand *o,
                                 const tdm_layout *parameter, int64_t entry, int64_t row,
                                 int64_t column) {

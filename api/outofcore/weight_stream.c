@@ -1,7 +1,7 @@
 /*
- * Weight streaming. Copies are enqueued on a stream of the offload's own. It waits by events until
- * the previous users of a region have released it. Users' streams wait by events for the copies.
- * The host never waits.
+ * Weight streaming enqueues copies on a stream of its own. That stream waits for events until the
+ * previous users of a region have released it. Users' streams wait for events of the copies. The
+ * host never waits.
  */
 #include <math.h>
 #include <stdio.h>
@@ -32,8 +32,8 @@ static bool overlaps(const tdm_weight_stream_entry *entry, uint64_t offset, uint
            offset < entry->offset + entry->room;
 }
 
-/* True if the item is the latest one or expected soon after it. Such items do not
- * evict one another. */
+/* True if the item is the latest one and still acquired, or is expected soon after it. Such items
+ * do not evict one another. */
 static bool is_ahead(const tdm_weight_stream *o, int index) {
     int at = o->latest;
     for (int i = 0; i <= o->stats.depth && at >= 0; i++, at = o->entries[at].next)
@@ -52,7 +52,8 @@ static int obstacle(const tdm_weight_stream *o, uint64_t offset, uint64_t room, 
     return -1;
 }
 
-/* Finds a free region of the ring, from its head on and at most once around. */
+/* Finds a free region of the ring. The search begins at the head and goes around the ring at most
+ * twice. */
 static bool find_place(const tdm_weight_stream *o, uint64_t room, bool spares_ahead,
                        uint64_t *offset) {
     uint64_t at = o->head, passed = 0;
@@ -111,7 +112,7 @@ static tdm_status copy_bytes(tdm_weight_stream *o, const tdm_weight_stream_entry
     if (!pageable || !o->staging)
         return tdm_enqueue_write(o->in, operation, o->size_class->block, offset, entry->memory,
                                  bytes);
-    // A failure of an earlier item is cleared.
+    // This clears the failure of an earlier item.
     TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging)));
     const tdm_status status = tdm_staging_ring_in_bytes(
         o->staging, o->in, operation, o->size_class->block, offset, entry->memory, bytes);
@@ -123,7 +124,7 @@ static tdm_status copy_bytes(tdm_weight_stream *o, const tdm_weight_stream_entry
     return status;
 }
 
-/* Enqueues the copy of an item to a region that it owns now. */
+/* Enqueues the copy of an item to its new region. */
 static tdm_status copy_item(tdm_weight_stream *o, tdm_weight_stream_entry *entry, uint64_t offset) {
     TDM_TRY(view_place(o, entry, offset));
     tdm_status status = copy_bytes(o, entry, offset);
@@ -234,7 +235,8 @@ tdm_status tdm_weight_stream_acquire(tdm_weight_stream *weight_stream, int index
     return status;
 }
 
-/* Records the position of a stream. It replaces an earlier position of the same stream. */
+/* Records an event at the current end of a stream. It replaces an earlier event of the same
+ * stream. */
 static tdm_status note_use(tdm_weight_stream *o, tdm_weight_stream_entry *entry,
                            tdm_stream *stream) {
     tdm_event *event;

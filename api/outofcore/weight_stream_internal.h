@@ -1,5 +1,5 @@
-/* A list of weights of which the device holds a part. offload.c streams them, weight_stream_plan.c
- * divides the budget. */
+/* A weight stream is a list of weights of which the device holds a part. weight_stream.c copies
+ * them, and weight_stream_plan.c divides the budget. */
 #ifndef TANDEM_API_OUTOFCORE_WEIGHT_STREAM_INTERNAL_H
 #define TANDEM_API_OUTOFCORE_WEIGHT_STREAM_INTERNAL_H
 
@@ -9,7 +9,7 @@
 
 #define TDM_WEIGHT_STREAM_ALIGNMENT 256
 #define TDM_WEIGHT_STREAM_MAX_DEPTH 8
-/* Number of streams whose last release of an item is recorded separately. */
+/* For this many streams, the last release of an item is recorded separately. */
 #define TDM_WEIGHT_STREAM_USES 4
 
 typedef struct tdm_weight_stream_use {
@@ -24,9 +24,9 @@ typedef struct tdm_weight_stream_entry {
     uint64_t room;   /* bytes, aligned */
     bool resident;   /* never evicted, has its own region at `offset` */
     bool present;    /* its copy to `offset` is enqueued */
-    uint64_t offset; /* bytes into the arena */
+    uint64_t offset; /* bytes from the buffer's start */
     int holds;       /* acquired and not yet released */
-    int next;        /* item that followed the last time */
+    int next;        /* item that was acquired after this one the last time */
     tdm_event *loaded;
     tdm_tensor *tensor; /* only while present */
     tdm_weight_stream_use
@@ -40,8 +40,8 @@ struct tdm_weight_stream {
     tdm_stream *in;
     tdm_staging_ring *staging; /* for pageable memory of a discrete device; NULL: not opened yet */
     tdm_buffer *size_class;
-    uint64_t ring_at, ring_bytes; /* offset in the arena, and size */
-    uint64_t head;                /* where the ring continues, relative to ring_at */
+    uint64_t ring_at, ring_bytes; /* bytes from the buffer's start, and size */
+    uint64_t head;                /* where the search for a region begins, relative to ring_at */
     int latest;                   /* item acquired last, -1: none */
     tdm_weight_stream_stats stats;
     int count;

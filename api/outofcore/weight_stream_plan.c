@@ -1,11 +1,12 @@
 /*
- * Division of an offload's budget. A deeper ring evens out items of different sizes; more resident
- * items save copies. A virtual clock predicts every depth. The fastest cycle wins, and the
- * shallowest of nearly equal ones.
+ * These functions divide the budget of a weight stream between a ring and resident items. A deeper
+ * ring evens out items of different sizes, and more resident items save copies. A virtual clock
+ * predicts every depth. The depth with the fastest cycle is chosen, or the smallest of nearly equal
+ * ones.
  */
 #include "api/outofcore/weight_stream_internal.h"
 
-/* Cycles of the virtual clock; the last one is used. */
+/* The virtual clock simulates this many cycles over the list. The last one counts. */
 #define CYCLES 3
 /* A deeper ring must reduce the predicted time to this share. */
 #define GAIN 0.99
@@ -18,7 +19,7 @@ static uint64_t largest_room(const tdm_weight_stream *o) {
     return largest;
 }
 
-/* Marks resident items, evenly spread over the list, in the bytes that the ring
+/* Chooses resident items that are evenly spread over the list and fit in the bytes that the ring
  * leaves of the budget. */
 static void spread_residents(tdm_weight_stream *o, uint64_t bytes) {
     double total = 0.0, credit = 0.0;
@@ -59,7 +60,7 @@ static bool divide_for(tdm_weight_stream *o, uint64_t budget, int depth) {
     return true;
 }
 
-/* Seconds of one cycle over the list in the steady state. */
+/* Returns the seconds of one cycle over the list in the steady state. */
 static double cycle_time(const tdm_weight_stream *o, int depth, double rate, double use_s) {
     double loaded = 0.0, used = 0.0, start = 0.0;
     double freed[TDM_WEIGHT_STREAM_MAX_DEPTH + 1] = {0}; // when each slot of the ring was released

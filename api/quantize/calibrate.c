@@ -1,5 +1,5 @@
-/* Calibration observers for tensors. Pieces of a tensor are copied to the host, where quant/
- * observes them. */
+/* These functions implement calibration observers for tensors. Pieces of a tensor are copied to the
+ * host, where quant/ observes them. */
 #include <tandem/calibrate.h>
 
 #include "api/base/handles.h"
@@ -7,7 +7,8 @@
 #include "api/tensor/tensor_internal.h"
 #include "quant/observer.h"
 
-/* Elements of a piece. The host needs longer to observe that many than a copy needs to start. */
+/* A piece has at most this many elements. The host needs longer to observe them than a copy needs
+ * to start. */
 #define PIECE_ELEMENTS 65536
 
 struct tdm_observer {
@@ -95,8 +96,8 @@ void tdm_observer_destroy(tdm_observer *observer) {
 
 /* ---- observation ----------------------------------------------------------------------------- */
 
-/* A tensor that is copied to the host in pieces. For each index of the dimensions before `cut`, a
- * piece is a range of indices of dimension `cut`. */
+/* This is a tensor that is copied to the host in pieces. A piece has one index of every dimension
+ * before `cut`, and a range of indices of dimension `cut`. */
 typedef struct passage {
     tdm_stream *stream;
     const tdm_tensor *tensor;

@@ -1,4 +1,4 @@
-/* Quantization with given parameters: quantize, dequantize, requantize, fake-quantize. */
+/* These functions use given parameters: quantize, dequantize, requantize, fake-quantize. */
 #include "api/quantize/quantize_loop.h"
 
 static const tdm_dtype code_dtypes[] = {TDM_S8, TDM_U8, TDM_S4, TDM_DTYPE_NONE};

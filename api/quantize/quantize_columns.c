@@ -1,5 +1,5 @@
-/* Dynamic quantization of the columns of a large matrix on CPU cores. It finds ranges row by row,
- * then the parameters, then the quantized values. */
+/* These functions quantize the columns of a large matrix dynamically on CPU cores. They find ranges
+ * row by row, then the parameters, then the quantized values. */
 #include "api/device/memory/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
@@ -14,7 +14,7 @@ enum {
 };
 enum {
     SHORTEST_COLUMN = 64, /* shorter columns are read fast enough one by one */
-    ROWS_OF_ITEM = 32,    /* at least; each work-item writes two numbers per column */
+    ROWS_OF_ITEM = 32,    /* least rows of a work-item, which writes two numbers per column */
     MIN_ELEMENTS = 1 << 16
 };
 

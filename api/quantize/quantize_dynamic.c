@@ -1,11 +1,11 @@
-/* Dynamic quantization: derives the parameters of each block from the block itself, then its
- * quantized values. */
+/* These functions quantize dynamically. They derive the parameters of each block from the block
+ * itself, and then its quantized values. */
 #include "api/device/memory/memory_pool.h"
 #include "api/quantize/quantize_loop.h"
 
 static const char operation[] = "quantize_minmax";
 
-/* Parameters of the quantize_dynamic variants. */
+/* These are the parameters of the quantize_dynamic variants. */
 enum {
     P_STORAGE = 0,
     P_WIDTH,
@@ -16,7 +16,7 @@ enum {
     FORM_COLUMNS = 2,
     FORM_GROUP = 3
 };
-/* Operands of the dimension lists. */
+/* These are the operands of the dimension lists. */
 enum {
     IN_Y,
     IN_X,
@@ -31,13 +31,13 @@ enum {
     MIN_ITEMS = 32,             /* work-items of a work-group that shares vectors, at least */
     /* largest tensor that is one group; three launches would cost more */
     ONE_ITEM_ELEMENTS = 16384,
-    RANGE_ELEMENTS = 8192, /* of a work-item, at least */
+    RANGE_ELEMENTS = 8192, /* least elements of a work-item */
     MAX_RANGES = 4096,
-    RANGE_GROUPS = 8, /* per compute unit, which holds that many of the widest */
+    RANGE_GROUPS = 8, /* work-groups per compute unit, which holds that many of the largest */
     RANGE_CELLS = 4   /* vectors per work-item at a time, in quantize_range_group.cl */
 };
 
-/* Groups of `count` elements along one dimension, all of the same length. */
+/* This is a set of groups along one dimension. Each has `count` elements. */
 typedef struct dynamic_problem {
     tdm_stream *stream;
     const tdm_tensor *target, *source;
@@ -72,8 +72,7 @@ static const char *refuse_by_preference(const dynamic_problem *p, int form, int 
     return NULL;
 }
 
-/* True if neighbouring groups share bytes. Two work-items, each with one group, must not share a
- * byte. */
+/* True if neighbouring groups share bytes. Two work-items must not write the same byte. */
 static bool groups_share_bytes(const dynamic_problem *p) {
     return p->target->layout.dtype == TDM_S4 && last_stride(&p->outer, IN_Y) == 1;
 }
@@ -89,9 +88,9 @@ static const char *refuse_groups(const dynamic_problem *p, int form, int width) 
 }
 
 /*
- * Returns the elements that a work-item's loops process, at two elements per pass. A work-item
- * reads its elements twice, one vector at a time. With few columns, each lane is read separately. A
- * group shares its elements among at least 32 work-items.
+ * Returns twice the iterations of a work-item's loops, because tdm_refuse_long_loop assumes two
+ * elements per iteration. A work-item reads its elements twice, one vector at a time. With few
+ * columns, each lane is read separately. A work-group shares a group among at least 32 work-items.
  */
 static int64_t loop_elements(const dynamic_problem *p, int form, int width) {
     return form == FORM_COLUMNS ? 32 * p->count : 4 * p->count / (form == FORM_GROUP ? 32 : width);
@@ -245,7 +244,8 @@ static tdm_status run_groups(const dynamic_problem *base, int axis, int64_t firs
             continue;
         }
         const int64_t size = group_size(p.target, axis);
-        // The stride of a group of one element has no meaning. As 1 it allows every form.
+        // The stride of a group of one element has no meaning. With a stride of 1, every form is
+        // possible.
         p.step[IN_X] = count == 1 ? 1 : strides[IN_X];
         p.step[IN_Y] = count == 1 ? 1 : strides[IN_Y];
         strides[IN_X] *= size;
@@ -418,8 +418,8 @@ static tdm_status check_parameters(const tdm_tensor *target, const tdm_tensor *s
                              target->scale, false);
 }
 
-/* Finds the dimension along which elements share parameters; -1: none. Several such dimensions are
- * refused, unless a block is the whole tensor. */
+/* Finds the dimension along which elements share parameters, or -1. Fails if there are several such
+ * dimensions, unless a block is the whole tensor. */
 static tdm_status find_axis(const tdm_tensor *target, int *axis, bool *whole) {
     int shared = 0;
     *axis = -1;

@@ -1,5 +1,5 @@
-/* Cuts dimensions at block boundaries into pieces. In each piece every parameter is a strided
- * operand of a plain loop. */
+/* These functions cut dimensions into pieces at block boundaries. In each piece every parameter is
+ * a strided operand of a plain loop. */
 #include "api/quantize/quantize_loop.h"
 
 #include <stdio.h>
@@ -22,8 +22,8 @@ static int64_t block_of(const tdm_quant_call *call, int operand, int dimension) 
 
 /*
  * Returns the length of the next piece of a dimension, from `position`. *block is the block size if
- * the piece consists of whole blocks that the operands share. *block is 0 if no operand's entry
- * changes inside the piece, except for operands with an entry per element.
+ * the piece consists of whole blocks that the operands share. Otherwise *block is 0, and only
+ * operands with one entry per element change their entry inside the piece.
  */
 static int64_t next_cut(const tdm_quant_call *call, int dimension, int64_t position,
                         int64_t *block) {
@@ -46,7 +46,7 @@ static int64_t next_cut(const tdm_quant_call *call, int dimension, int64_t posit
     return nearest;
 }
 
-/* Adds elements position … position + length - 1 of a dimension to the piece. They are two
+/* Adds elements position … position + length - 1 of a dimension to the piece. They become two
  * dimensions if the piece consists of blocks. */
 static void add_cut(const tdm_quant_call *call, int dimension, int64_t position, int64_t length,
                     int64_t block, piece *p) {

@@ -1,8 +1,8 @@
 /*
- * Elementwise work in which some operands are quantization parameters, with one entry per block of
- * elements. Dimensions are cut where blocks end. Each piece is then a loop of
- * api/tensor/strided_loop.h, in which a parameter has a stride of 0 along its block. So the kernels
- * need no notion of blocks.
+ * These functions run elementwise work in which some operands are quantization parameters, with one
+ * entry per block of elements. Dimensions are cut where blocks end. Each piece is then a loop of
+ * api/tensor/strided_loop.h, in which a parameter has a stride of 0 along its block. Kernels
+ * therefore need not know blocks.
  */
 #ifndef TANDEM_API_QUANTIZE_QUANTIZE_LOOP_H
 #define TANDEM_API_QUANTIZE_QUANTIZE_LOOP_H
@@ -10,8 +10,8 @@
 #include "api/tensor/strided_loop.h"
 #include "kernels/quantize/quant_args.h"
 
-/* An operand, and the number of elements of each dimension that share one of its entries (0: all).
- * NULL: each element has its own entry. */
+/* This is an operand. `block` is the number of elements of each dimension that share one of its
+ * entries (0: all). If it is NULL, each element has its own entry. */
 typedef struct tdm_quant_operand {
     const tdm_tensor *tensor;
     const int64_t *block;
@@ -27,7 +27,8 @@ typedef struct tdm_quant_call {
     tdm_quant_arg arg;
 } tdm_quant_call;
 
-/* Enqueues the call; does nothing if it is empty. Shapes were checked. */
+/* Enqueues the call, whose shapes must have been checked. It does nothing if there are no
+ * elements. */
 tdm_status tdm_quant_run(const tdm_quant_call *call);
 
 /* Runs the call's kernel over the elements of a list only, with each operand starting at its
@@ -36,9 +37,9 @@ tdm_status tdm_quant_run_list(const tdm_quant_call *call, const tdm_dim_list *li
                               const int64_t offset[TDM_LOOP_OPERANDS]);
 
 /*
- * Dynamic quantization with the columns of a matrix as groups, which are all of dimension `axis`.
- * The predicate is true if row-by-row reading is faster; the other function runs it. The call has
- * the operands of quantize: target, source, scales, zero points.
+ * These quantize dynamically with the columns of a matrix as groups. A group has all elements along
+ * `axis`. The first function is true if reading row by row is faster, and the second one runs it.
+ * The call has the operands of quantize: target, source, scales, zero points.
  */
 bool tdm_quant_columns_pay(const tdm_quant_call *call, int axis);
 tdm_status tdm_quant_run_columns(const tdm_quant_call *call, int axis);
@@ -68,8 +69,8 @@ tdm_status tdm_quant_check_real(const char *operation, const char *argument,
 tdm_status tdm_quant_check_shape(const char *operation, const tdm_tensor *source, const char *name,
                                  const tdm_tensor *other);
 
-/* Checks that the output overlaps neither the source nor the carrier's parameters (which may be
- * NULL). */
+/* Checks that the output overlaps neither the source nor the carrier's parameters, which may be
+ * NULL. */
 tdm_status tdm_quant_check_overlap(const char *operation, const tdm_tensor *target,
                                    const tdm_tensor *source, const tdm_tensor *carrier,
                                    bool same_view_allowed);

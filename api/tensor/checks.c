@@ -1,4 +1,4 @@
-/* Checks that operations share: devices, outputs, overlap. */
+/* These are checks that operations share: devices, outputs and overlap. */
 #include "api/base/handles.h"
 #include "api/tensor/tensor_internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * Elementwise work on tensors of any strides, in the form that the kernels take
+ * These functions prepare elementwise work on tensors of any strides, in the form that kernels read
  * (kernels/elementwise/strided_rows.h). Dimensions are sorted by the output's strides, neighbours
  * are merged, and the last dimension is split off as the row.
  */
@@ -8,14 +8,14 @@
 
 #include "api/tensor/tensor_internal.h"
 
-/* A tdm_dims argument of a kernel. */
+/* This is a tdm_dims argument of a kernel. */
 typedef struct tdm_loop_dims {
     int64_t v[TDM_MAX_RANK];
 } tdm_loop_dims;
 
 #define TDM_LOOP_OPERANDS 6
 
-/* A loop over rows. Operand 0 is the output. */
+/* This is a loop over rows. Operand 0 is the output. */
 typedef struct tdm_loop {
     int operands;
     int rank; /* outer dimensions */
@@ -28,11 +28,11 @@ typedef struct tdm_loop {
     bool narrow; /* vectors would begin inside a storage unit */
 } tdm_loop;
 
-/* Dimensions of a list: those of a tensor, each of which may be split in two. */
+/* A list has the dimensions of a tensor, each of which may be split in two. */
 #define TDM_LIST_RANK (2 * TDM_MAX_RANK)
 
-/* A list of dimensions with up to TDM_LOOP_OPERANDS strides each, outermost first. Dimensions of
- * one element are not added. */
+/* This is a list of dimensions, outermost first. Each has up to TDM_LOOP_OPERANDS strides.
+ * Dimensions of one element are not added. */
 typedef struct tdm_dim_list {
     int operands;
     int rank;
@@ -41,7 +41,7 @@ typedef struct tdm_dim_list {
 } tdm_dim_list;
 
 void tdm_dim_list_add(tdm_dim_list *list, int64_t size, const int64_t strides[TDM_LOOP_OPERANDS]);
-/* Sorts by the strides of operand `by`, largest first. Not for uses where the order of elements
+/* Sorts by the strides of operand `by`, largest first. Do not use it where the order of elements
  * matters. */
 void tdm_dim_list_sort(tdm_dim_list *list, int by);
 /* Merges neighbouring dimensions that every operand can traverse as one. */
@@ -57,13 +57,13 @@ int64_t tdm_dim_list_pop(tdm_dim_list *list, int64_t steps[TDM_LOOP_OPERANDS]);
 tdm_loop_dims tdm_dim_list_shape(const tdm_dim_list *list);
 tdm_loop_dims tdm_dim_list_strides(const tdm_dim_list *list, int operand);
 
-/* Gets the strides of `from` when it is traversed in the shape of `to`: 0 where it repeats. False
- * if `from` does not broadcast. */
+/* Gets the strides of `from` when it is traversed in the shape of `to`. A stride is 0 where `from`
+ * repeats. Returns false if `from` does not broadcast. */
 bool tdm_broadcast_strides(const tdm_layout *from, const tdm_layout *to,
                            int64_t strides[TDM_MAX_RANK]);
 
-/* Makes a loop over the output's shape. Inputs (operands 1 …) are broadcast to it, which must be
- * possible. */
+/* Makes a loop over the output's shape. Inputs are operands 1 and up. They are broadcast to that
+ * shape, which must be possible. */
 void tdm_loop_make(tdm_loop *loop, const tdm_layout *output, const tdm_layout *const *inputs,
                    int input_count);
 
@@ -112,8 +112,9 @@ tdm_status tdm_copy_prepare(tdm_device *device, const tdm_layout *target, const 
  * steps. */
 int64_t tdm_worker_count(const tdm_device *device, int64_t work, int64_t grain);
 
-/* Sets group size and groups along x for `items` work-items. With fewer work-items, each loops over
- * several items. A group is one work-item on CPU cores, elsewhere a power of two up to `widest`. */
+/* Sets group size and groups along x for `items` work-items. If fewer work-items are launched, each
+ * one loops over several items. A group is one work-item on CPU cores, elsewhere a power of two up
+ * to `widest`. */
 void tdm_grid_items(const tdm_device *device, const tdm_kernel *kernel, int64_t items,
                     uint32_t widest, tdm_launch *launch);
 
@@ -130,7 +131,7 @@ bool tdm_exceeds_caches(const tdm_device *device, double bytes);
 /* True if the tensors together (at least one) do not fit into that cache. */
 bool tdm_exceed_caches(const tdm_tensor *const *tensors, int count);
 
-/* Returns the code of an operation or type as a kernel argument. It also tells the kernel if these
+/* Returns the code of an operation or type as a kernel argument. The argument also encodes if these
  * operands exceed the caches. */
 tdm_arg tdm_arg_code(int code, const tdm_tensor *const *tensors, int count);
 

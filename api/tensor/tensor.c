@@ -1,4 +1,4 @@
-/* Tensors: a layout and an offset on a reference-counted buffer. */
+/* A tensor is a layout and an offset on a reference-counted buffer. */
 #include "api/base/handles.h"
 #include "api/tensor/tensor_internal.h"
 

@@ -1,4 +1,4 @@
-/* Tensors that carry quantization parameters, and the parameters of their views. */
+/* These functions attach quantization parameters to tensors and to their views. */
 #include <string.h>
 
 #include "api/base/handles.h"

@@ -1,4 +1,4 @@
-/* Views: other layouts on the same buffer. */
+/* A view is another layout on the same buffer. */
 #include <string.h>
 
 #include "api/base/handles.h"
@@ -92,7 +92,7 @@ tdm_status tdm_tensor_transpose(const tdm_tensor *tensor, const int *order, tdm_
     return tdm_view_carry_transposed(tensor, order, view);
 }
 
-/* Gets shape and strides without dimensions of 1, with neighbours merged if they step as one.
+/* Gets shape and strides without dimensions of 1, with neighbours merged if one stride serves both.
  * Returns the rank. */
 static int merge_dimensions(const tdm_layout *layout, int64_t shape[TDM_MAX_RANK],
                             int64_t strides[TDM_MAX_RANK]) {
@@ -111,8 +111,8 @@ static int merge_dimensions(const tdm_layout *layout, int64_t shape[TDM_MAX_RANK
     return rank;
 }
 
-/* Splits the merged dimensions into the new ones, starting with the last. False if a new dimension
- * would span two of them. */
+/* Splits the merged dimensions into the new ones, starting with the last. Returns false if a new
+ * dimension would span two of them. */
 static bool split_dimensions(const int64_t *shape, const int64_t *strides, int rank,
                              tdm_layout *layout) {
     int from = rank - 1;

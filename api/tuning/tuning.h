@@ -1,5 +1,5 @@
 /*
- * Tuning data: the variant and launch-time parameters that suit a problem on a device.
+ * Tuning data names the variant and launch-time parameters that suit a problem on a device.
  *
  * A row applies to a device class or pattern, an operation, storage types and a shape. It names the
  * preferred variant and its parameters. The user's rows (a text file that `tandem tune` writes)
@@ -17,8 +17,8 @@
 
 /* ---- choices: "gemm_f32_panel_12x32__avx512:row_items=8,col_items=2" ------------------------- */
 
-/* Launch-time parameters of a variant. Columns: name, text, greatest value (the least is 1). The
- * plan chooses parameters that are 0. */
+/* These are the launch-time parameters of a variant. The columns are name, text and greatest value;
+ * the least value is 1. If a parameter is 0, the plan chooses it. */
 #define TDM_TUNE_PARAMETER_LIST(X)                                                                 \
     X(ROW_ITEMS, "row_items", 4096)                                                                \
     X(COL_ITEMS, "col_items", 4096)                                                                \
@@ -32,7 +32,7 @@ typedef enum tdm_tune_parameter {
     TDM_TUNE_PARAMETERS
 } tdm_tune_parameter;
 
-/* Values of PACK_B: how B is packed. */
+/* These values of PACK_B say how B is packed. */
 enum {
     TDM_TUNE_PACK_FIRST = 1, /* by a separate launch */
     TDM_TUNE_PACK_INSIDE = 2 /* by the work-items that multiply */
@@ -46,7 +46,8 @@ typedef struct tdm_choice {
 #define TDM_CHOICE_TEXT 192
 #define TDM_TUNING_REASON 256
 
-/* Results of reading a text. Stale: well formed, but not valid in this version of the library. */
+/* These are the results of reading a text. A stale text is well formed, but not valid in this
+ * version of the library. */
 typedef enum tdm_tuning_outcome {
     TDM_TUNING_OK,
     TDM_TUNING_STALE,
@@ -72,8 +73,8 @@ enum {
     TDM_TUNING_AXES
 };
 
-/* "nn", "nt", "tn", "tt", "any": A and B are plain (n) or transposed (t), which means contiguous
- * along the other dimension. */
+/* Layouts are "nn", "nt", "tn", "tt" and "any". A and B are transposed (t), which means
+ * column-major, or not (n). */
 enum {
     TDM_TUNING_LAYOUT_ANY = 4,
     TDM_TUNING_LAYOUTS = 5
@@ -130,7 +131,8 @@ bool tdm_tuning_device_write(const tdm_device_info *info, char text[TDM_TUNING_D
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* First line of a file. A file with another version number is refused. */
+/* The first line of a file has this word and the version. A file with another version is
+ * refused. */
 #define TDM_TUNING_HEADER "tandem-tuning"
 #define TDM_TUNING_VERSION 1
 
@@ -154,9 +156,9 @@ typedef struct tdm_tuning_file {
 
 /*
  * Returns the path of the user's file: $TANDEM_TUNING_FILE, else
- * $XDG_CONFIG_HOME/tandem/tuning.txt, else $HOME/.config/tandem/tuning.txt. Returns NULL if it is
- * "off" or there is no folder. The caller frees it with tdm_host_free. *named is true if
- * TANDEM_TUNING_FILE gave the path.
+ * $XDG_CONFIG_HOME/tandem/tuning.txt, else $HOME/.config/tandem/tuning.txt. Returns NULL if
+ * $TANDEM_TUNING_FILE is "off", or if no variable gives a folder. The caller frees it with
+ * tdm_host_free. *named is true if TANDEM_TUNING_FILE gave the path.
  */
 char *tdm_tuning_path(bool *named);
 
@@ -185,8 +187,8 @@ typedef struct tdm_tuning_query {
 
 /*
  * Collects the rows for a device, from the user's file and the shipped ones. Errors in the file go
- * to the log (topic "tuning") and are never failures: the shipped rows are then used. NULL only
- * without host memory. The table is immutable, so any thread may use it.
+ * to the log (topic "tuning") and are never failures: the shipped rows are then used. Returns NULL
+ * only without host memory. The table is immutable, so any thread may use it.
  */
 tdm_tuning_table *tdm_tuning_open(const tdm_device_info *info);
 void tdm_tuning_close(tdm_tuning_table *table);
@@ -195,7 +197,7 @@ void tdm_tuning_close(tdm_tuning_table *table);
  * Returns the nearest row, or NULL. The user's rows come before the shipped ones, and rows with a
  * closer device text before others. Among these, the row with the least sum of squares wins: the
  * sum of the squared log2 ratios of m, n, k and batch. An axis of any size, and a layout "any",
- * count as TDM_TUNING_REACH away. A row of another layout is not used.
+ * count like a ratio of TDM_TUNING_REACH. A row of another layout is not used.
  */
 const tdm_tuning_row *tdm_tuning_find(const tdm_tuning_table *table, const tdm_tuning_query *query);
 

@@ -1,4 +1,4 @@
-/* The user's tuning file: its path, permission checks, and its lines. */
+/* These functions find the user's tuning file, check its permissions and read its lines. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -19,8 +19,8 @@ char *tdm_tuning_path(bool *named) {
 
 /* ---- content --------------------------------------------------------------------------------- */
 
-/* Returns why a file is not trusted, or NULL. Another user's row could make this user's programs
- * slow. Root does not need a file for that. */
+/* Returns why a file is not trusted, or NULL. Rows of another user could make this user's programs
+ * slow. A file of root is trusted. */
 static const char *distrust(const struct stat *status) {
     if (!S_ISREG(status->st_mode))
         return "not a regular file";
@@ -107,7 +107,7 @@ static const char *bad_header(const char *line) {
     return NULL;
 }
 
-/* Allocates the rows. A line has at most one row. */
+/* Allocates as many rows as the text has lines, but at most TDM_TUNING_MAX_ROWS. */
 static tdm_tuning_row *allocate_rows(const char *text, size_t bytes) {
     size_t lines = 1;
     for (const char *c = text; (c = memchr(c, '\n', (size_t)(text + bytes - c))) != NULL; c++)
@@ -169,7 +169,8 @@ tdm_tuning_file_state tdm_tuning_file_read(const char *path, tdm_tuning_file *fi
     *file = (tdm_tuning_file){.text = NULL};
     if (path[0] == '\0')
         return TDM_TUNING_FILE_ABSENT;
-    // O_NONBLOCK: opening a FIFO would wait for a writer, and a device could have any effect.
+    // Without O_NONBLOCK, opening a FIFO would wait for a writer. Opening a device could have any
+    // effect.
     const int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return errno == ENOENT || errno == ENOTDIR ? TDM_TUNING_FILE_ABSENT

@@ -1,4 +1,4 @@
-/* Tuning rows as text: choices, shapes, device texts, lines. */
+/* These functions read and write tuning rows as text: choices, shapes, devices and lines. */
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,7 +6,8 @@
 
 #include "api/tuning/tuning.h"
 
-/* Upper limit of sizes and times. It is below 2^53, so that they are exact as doubles. */
+/* This is the upper limit of sizes and times. It is below 2^53, so that they are exact as
+ * doubles. */
 #define GREATEST_NUMBER 1000000000000000ll
 
 static const struct parameter_row {
@@ -26,7 +27,8 @@ int32_t tdm_tune_parameter_greatest(tdm_tune_parameter parameter) {
     return parameter_rows[parameter].greatest;
 }
 
-/* Writes the reason with the word that cannot be read, shortened to fit. Returns `outcome`. */
+/* Writes the reason, followed by the word that was refused. A long word is shortened. Returns
+ * `outcome`. */
 static tdm_tuning_outcome refuse(tdm_tuning_outcome outcome, char *reason, const char *what,
                                  const char *word) {
     snprintf(reason, TDM_TUNING_REASON, "%s: '%.60s%s'", what, word,
@@ -146,7 +148,7 @@ static tdm_tuning_outcome read_shape(char *text, int64_t shape[TDM_TUNING_AXES],
 
 /* ---- devices --------------------------------------------------------------------------------- */
 
-/* Device classes and their requirements. Closer matches are later. */
+/* These are the device classes and their requirements. A later class is a closer match. */
 static const struct class_row {
     const char *name;
     uint32_t capabilities;
@@ -207,7 +209,8 @@ static int next_character(const char *pattern, char *character) {
     return 1;
 }
 
-/* Backtracks to the last '*' only, so the time is bounded by the product of the lengths. */
+/* True if the text matches the pattern. The search backtracks to the last '*' only, so its time is
+ * at most proportional to the product of the lengths. */
 static bool fits_pattern(const char *pattern, const char *text) {
     const char *after_star = NULL, *resume = NULL;
     while (*text) {
@@ -263,7 +266,7 @@ bool tdm_tuning_device_write(const tdm_device_info *info, char text[TDM_TUNING_D
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* Operations of rows, by their word in the file. */
+/* These are the operations of rows, by their word in the file. */
 static const struct operation_row {
     const char *text;
     tdm_op op;
@@ -378,8 +381,8 @@ static tdm_tuning_outcome read_fields(char *const fields[FIELDS], tdm_tuning_row
     if (!tdm_tuning_device_is_valid(fields[FIELD_DEVICE]))
         return refuse(TDM_TUNING_CORRUPT, reason, "the device is neither a class nor a pattern",
                       fields[FIELD_DEVICE]);
-    /* The format of every field is checked first: a row is stale only if all its fields could be
-     * read. */
+    /* The formats of layout, shape and time are checked first, so that a corrupt one is reported
+     * before a stale field. */
     tdm_tuning_outcome outcome = read_layout(fields[FIELD_LAYOUT], row, reason);
     if (outcome == TDM_TUNING_OK)
         outcome = read_shape(fields[FIELD_SHAPE], row->shape, reason);
