@@ -116,10 +116,10 @@ typedef enum tdm_arg_kind {
  * the innermost dimension and is swizzled over these bytes in local memory.
  */
 typedef struct tdm_bk_tensor_map {
-    tdm_dtype dtype;        /* f16, bf16, s8 or u8 */
-    uint32_t tensor_map[3]; /* extents of a box in elements, 1 … 256 */
-    uint64_t sizes[3];      /* elements, 1 … 2^32 */
-    uint64_t strides[2];    /* bytes per row, bytes per matrix: multiples of 16 */
+    tdm_dtype dtype;     /* f16, bf16, s8 or u8 */
+    uint32_t box[3];     /* extents of a box in elements, 1 … 256 */
+    uint64_t sizes[3];   /* elements, 1 … 2^32 */
+    uint64_t strides[2]; /* bytes per row, bytes per matrix: multiples of 16 */
 } tdm_bk_tensor_map;
 
 #define TDM_BLOB_BYTES 128

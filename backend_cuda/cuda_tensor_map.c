@@ -31,7 +31,7 @@ static map_key key_of(CUdeviceptr address, const tdm_bk_tensor_map *tensor_map) 
     memset(&key, 0, sizeof key);
     key.address = address;
     key.tensor_map.dtype = tensor_map->dtype;
-    memcpy(key.tensor_map.tensor_map, tensor_map->tensor_map, sizeof tensor_map->tensor_map);
+    memcpy(key.tensor_map.box, tensor_map->box, sizeof tensor_map->box);
     memcpy(key.tensor_map.sizes, tensor_map->sizes, sizeof tensor_map->sizes);
     memcpy(key.tensor_map.strides, tensor_map->strides, sizeof tensor_map->strides);
     return key;
@@ -40,8 +40,7 @@ static map_key key_of(CUdeviceptr address, const tdm_bk_tensor_map *tensor_map) 
 static map_set *set_of(tdm_cuda_maps *maps, const map_key *key) {
     uint64_t hash = key->address >> 4;
     for (int d = 0; d < 3; d++)
-        hash =
-            (hash ^ key->tensor_map.sizes[d]) * 0x9e3779b97f4a7c15u + key->tensor_map.tensor_map[d];
+        hash = (hash ^ key->tensor_map.sizes[d]) * 0x9e3779b97f4a7c15u + key->tensor_map.box[d];
     return &maps->sets[hash >> 32 & (SETS - 1)];
 }
 
@@ -54,7 +53,7 @@ static CUresult encode(const tdm_cuda_api *api, const map_key *key, CUtensorMap 
                                             : CU_TENSOR_MAP_DATA_TYPE_UINT8;
     const CUresult code =
         CUDA_CALL(api, cuTensorMapEncodeTiled, &made, type, 3, (void *)(uintptr_t)key->address,
-                  key->tensor_map.sizes, key->tensor_map.strides, key->tensor_map.tensor_map, steps,
+                  key->tensor_map.sizes, key->tensor_map.strides, key->tensor_map.box, steps,
                   CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
                   CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     if (code == CUDA_SUCCESS)

@@ -7,7 +7,7 @@
 /* Strides must be multiples of this many bytes. */
 #define UNIT_BYTES 16
 /* A box is the part that one copy moves. A row of it has this many bytes. */
-#define TENSOR_MAP_BYTES 128
+#define BOX_ROW_BYTES 128
 #define MAX_STRIDE ((int64_t)1 << 40)
 
 /* This is one operand. `line` is the stride between rows of A or columns of B. */
@@ -87,12 +87,12 @@ static uint64_t stride_bytes(int64_t stride, int64_t count, int64_t dense, int b
 static tdm_bk_tensor_map tensor_map_of(const operand *o, bool turned, tdm_dtype dtype, int64_t tile,
                                        int64_t count) {
     const int bytes = tdm_dtype_info(dtype)->unit_bytes;
-    const uint32_t row = (uint32_t)(TENSOR_MAP_BYTES / bytes);
+    const uint32_t row = (uint32_t)(BOX_ROW_BYTES / bytes);
     const int64_t entries = o->batch != 0 ? count : 1;
     const int64_t inner = turned ? o->lines : o->depths, outer = turned ? o->depths : o->lines;
     return (tdm_bk_tensor_map){
         .dtype = dtype,
-        .tensor_map = {row, turned ? row : (uint32_t)tile, 1},
+        .box = {row, turned ? row : (uint32_t)tile, 1},
         .sizes = {(uint64_t)inner, (uint64_t)outer, (uint64_t)entries},
         .strides = {stride_bytes(turned ? o->depth : o->line, outer, inner, bytes),
                     stride_bytes(o->batch, entries, inner, bytes)}};

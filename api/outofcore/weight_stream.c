@@ -95,7 +95,7 @@ static tdm_status take_place(tdm_weight_stream *o, uint64_t offset, uint64_t roo
 static tdm_status view_place(const tdm_weight_stream *o, tdm_weight_stream_entry *entry,
                              uint64_t offset) {
     const int64_t bits = tdm_dtype_info(entry->layout.dtype)->bits;
-    return tdm_tensor_on_buffer(o->size_class, (int64_t)(offset * 8) / bits, &entry->layout,
+    return tdm_tensor_on_buffer(o->memory, (int64_t)(offset * 8) / bits, &entry->layout,
                                 &entry->tensor);
 }
 
@@ -110,12 +110,11 @@ static tdm_status copy_bytes(tdm_weight_stream *o, const tdm_weight_stream_entry
         tdm_staging_ring_open(o->device, TDM_STAGING_PIECE_BYTES, &o->staging) != TDM_OK)
         o->staging = NULL;
     if (!pageable || !o->staging)
-        return tdm_enqueue_write(o->in, operation, o->size_class->block, offset, entry->memory,
-                                 bytes);
+        return tdm_enqueue_write(o->in, operation, o->memory->block, offset, entry->memory, bytes);
     // This clears the failure of an earlier item.
     TDM_TRY(tdm_stream_clear_failure(tdm_staging_ring_stream(o->staging)));
     const tdm_status status = tdm_staging_ring_in_bytes(
-        o->staging, o->in, operation, o->size_class->block, offset, entry->memory, bytes);
+        o->staging, o->in, operation, o->memory->block, offset, entry->memory, bytes);
     if (status == TDM_OK)
         return TDM_OK;
     tdm_fail_after_wait(o->in, status);
@@ -346,8 +345,7 @@ static tdm_status build(tdm_weight_stream *o, const tdm_weight_stream_item *item
                             : tdm_ooc_in_rate(o->device, options->budget_bytes);
     TDM_TRY(tdm_weight_stream_divide(o, options, rate));
     TDM_TRY(tdm_stream_create(o->device, &o->in));
-    return tdm_buffer_create_for(o->device, o->in->id, (size_t)o->stats.device_bytes,
-                                 &o->size_class);
+    return tdm_buffer_create_for(o->device, o->in->id, (size_t)o->stats.device_bytes, &o->memory);
 }
 
 tdm_status tdm_weight_stream_create(tdm_device *device, const tdm_weight_stream_item *items,
@@ -396,7 +394,7 @@ void tdm_weight_stream_destroy(tdm_weight_stream *weight_stream) {
         forget_uses(&weight_stream->entries[i]);
         forget_copy(&weight_stream->entries[i]);
     }
-    tdm_buffer_destroy(weight_stream->size_class);
+    tdm_buffer_destroy(weight_stream->memory);
     pthread_mutex_destroy(&weight_stream->lock);
     tdm_device *const device = weight_stream->device;
     tdm_host_free(weight_stream->entries);

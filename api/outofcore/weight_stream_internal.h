@@ -39,7 +39,7 @@ struct tdm_weight_stream {
     pthread_mutex_t lock;
     tdm_stream *in;
     tdm_staging_ring *staging; /* for pageable memory of a discrete device; NULL: not opened yet */
-    tdm_buffer *size_class;
+    tdm_buffer *memory;
     uint64_t ring_at, ring_bytes; /* bytes from the buffer's start, and size */
     uint64_t head;                /* where the search for a region begins, relative to ring_at */
     int latest;                   /* item acquired last, -1: none */

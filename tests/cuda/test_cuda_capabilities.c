@@ -150,7 +150,7 @@ DEVICE_TEST(tensor_maps_are_refused_before_they_are_there) {
     backend_rig r = rig_open(device);
     CUtensorMap map;
     const tdm_bk_tensor_map tensor_map = {
-        .dtype = TDM_F16, .tensor_map = {64, 16, 1}, .sizes = {64, 16, 1}, .strides = {128, 2048}};
+        .dtype = TDM_F16, .box = {64, 16, 1}, .sizes = {64, 16, 1}, .strides = {128, 2048}};
     const CUdeviceptr address = r.memory->address;
     const tdm_status entered = tdm_cuda_enter(r.native, "map");
     assert_int_equal(entered, TDM_OK);

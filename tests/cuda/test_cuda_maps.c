@@ -20,7 +20,7 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 static const tdm_bk_tensor_map usual = {
-    .dtype = TDM_F16, .tensor_map = {64, 128, 1}, .sizes = {256, 256, 4}, .strides = {512, 131072}};
+    .dtype = TDM_F16, .box = {64, 128, 1}, .sizes = {256, 256, 4}, .strides = {512, 131072}};
 
 /* Encodes a map by the driver. */
 static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_tensor_map *tensor_map,
@@ -33,9 +33,9 @@ static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_tenso
                                          : CU_TENSOR_MAP_DATA_TYPE_UINT8;
     assert_int_equal(r->native->api->cuTensorMapEncodeTiled(
                          &made, type, 3, (void *)(uintptr_t)address, tensor_map->sizes,
-                         tensor_map->strides, tensor_map->tensor_map, steps,
-                         CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                         CU_TENSOR_MAP_L2_PROMOTION_L2_256B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
+                         tensor_map->strides, tensor_map->box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE,
+                         CU_TENSOR_MAP_SWIZZLE_128B, CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+                         CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                      CUDA_SUCCESS);
     *map = made;
 }
@@ -124,9 +124,9 @@ MAPS_TEST(each_tensor_has_its_own) {
     for (int i = 0; i < COUNT(others); i++)
         others[i] = usual;
     others[count++].dtype = TDM_BF16;
-    others[count++].tensor_map[0] = 32;
-    others[count++].tensor_map[1] = 64;
-    others[count++].tensor_map[2] = 2;
+    others[count++].box[0] = 32;
+    others[count++].box[1] = 64;
+    others[count++].box[2] = 2;
     for (int d = 0; d < 3; d++)
         others[count++].sizes[d] -= 1;
     others[count++].strides[0] += 16;

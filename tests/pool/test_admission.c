@@ -85,7 +85,7 @@ static uint64_t look(tdm_pool *pool) {
  * Makes some requests as a dry run, then makes them in earnest. Each request must end as predicted.
  * Returns the number of refusals.
  */
-static int rehearse_and_do(world *w, tdm_block **made) {
+static int dry_run_then_allocate(world *w, tdm_block **made) {
     size_t sizes[ASKED];
     tdm_status expected[ASKED];
     uint64_t rounded[ASKED], grown;
@@ -104,7 +104,7 @@ static int rehearse_and_do(world *w, tdm_block **made) {
     for (int i = 0; i < ASKED; i++) {
         const tdm_status status = tdm_pool_alloc(w->pool, sizes[i], stream, &made[i]);
         if (status != expected[i])
-            test_case_fail("%zu bytes: rehearsed %s, then %s: %s", sizes[i],
+            test_case_fail("%zu bytes: the dry run gave %s, the request %s: %s", sizes[i],
                            tdm_status_text(expected[i]), tdm_status_text(status),
                            tdm_last_detail());
         if (status == TDM_OK && made[i]->size != rounded[i])
@@ -151,7 +151,7 @@ static void run_world(uint64_t seed, uint64_t budget, uint64_t capacity, bool di
     for (int round = 0; round < rounds; round++) {
         for (int i = 0; i < 20; i++)
             random_step(&w, live);
-        refused += rehearse_and_do(&w, made);
+        refused += dry_run_then_allocate(&w, made);
         for (int i = 0; i < ASKED; i++)
             tdm_block_release(made[i]);
     }
@@ -164,7 +164,7 @@ static void run_world(uint64_t seed, uint64_t budget, uint64_t capacity, bool di
 }
 
 TEST(the_dry_run_tells_the_truth) {
-    if (!test_case_begin(test_device_at(0), NULL, "the_dry run_tells_the_truth"))
+    if (!test_case_begin(test_device_at(0), NULL, "the_dry_run_tells_the_truth"))
         return;
     run_world(1, 10 * MIB, 1024 * MIB, false);
     run_world(2, 1024 * MIB, 9 * MIB, false);

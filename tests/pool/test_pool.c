@@ -52,7 +52,7 @@ WORLD_TEST(same_stream_reuses_at_once, 1024 * MIB) {
     tdm_block_release(b);
 }
 
-WORLD_TEST(other_stream_gets_an_dependency, 3 * MIB) {
+WORLD_TEST(another_stream_gets_a_dependency, 3 * MIB) {
     // The budget has room for one block only, so the pending one must be reused.
     tdm_block *const a = world_alloc(w, 2 * MIB, 1);
     world_use(a, 1, 7, NULL);

@@ -16,7 +16,7 @@ typedef struct crowd {
     pool_world world;
     _Atomic(tdm_block *) mailboxes[MAILBOXES]; // live blocks, freed by any thread
     atomic_uint_fast64_t sequence[WORLD_STREAMS + 1];
-    atomic_long refused, taken, traversed, rehearsed;
+    atomic_long refused, taken, traversed, dry_runs;
     bool rebudgets; // the budget keeps changing
     atomic_bool stop;
 } crowd;
@@ -89,7 +89,7 @@ static void *disturb(void *user) {
         tdm_pool_dry_run *dry_run;
         const tdm_dry_run_limits limits = {.native_free = UINT64_MAX};
         if (tdm_dry_run_begin(c->world.pool, &limits, &dry_run) == TDM_OK)
-            atomic_fetch_add(&c->rehearsed, 1);
+            atomic_fetch_add(&c->dry_runs, 1);
         tdm_dry_run_end(dry_run);
         atomic_fetch_add(&c->traversed, 1);
     }
@@ -127,7 +127,7 @@ static void work_together(uint64_t budget, bool disturbed, bool rebudgets) {
     assert_int_equal(stats.failures, atomic_load(&c->refused));
     assert_true(stats.allocations > 0);
     assert_int_equal(disturbed, atomic_load(&c->traversed) > 0);
-    assert_int_equal(disturbed, atomic_load(&c->rehearsed) > 0);
+    assert_int_equal(disturbed, atomic_load(&c->dry_runs) > 0);
     if (!rebudgets)
         assert_int_equal(budget<4 * MIB, stats.failures> 0);
     world_close(&c->world);
