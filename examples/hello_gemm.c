@@ -1,4 +1,4 @@
-/* Computes D = relu(A * B + bias). Build: cc hello_gemm.c $(pkg-config --cflags --libs tandem) */
+/* D = relu(A * B + bias). Build: cc hello_gemm.c $(pkg-config --cflags --libs tandem) */
 #include <stdio.h>
 #include <tandem/tandem.h>
 

@@ -129,7 +129,7 @@ static void run_integers(const test_device *device, const tdm_variant *row) {
         trial.variant = row->name;
         trial.seed = 400 + i;
         trial.transpose_b = 1;
-        if (trial.k % 16 == 13 && trial.b_place == TEST_DENSE)
+        if (trial.k % 16 == 13 && trial.a_place == TEST_DENSE && trial.b_place == TEST_DENSE)
             trial.a_place = trial.b_place = TEST_PADDED;
         gemm_int_trial_case(device, trial);
     }
