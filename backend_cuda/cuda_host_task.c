@@ -91,8 +91,8 @@ static void run_task(void *user) {
 }
 
 /*
- * Takes the next task in order, but waits while the driver is running one. The driver may still
- * call.
+ * Takes the next task. It first waits while the driver is running an earlier one, because tasks run
+ * in order. The driver may still call run_task meanwhile.
  */
 static host_task *take_in_order(tdm_cuda_tasks *tasks) {
     while (tasks->running > 0)

@@ -59,7 +59,7 @@ void tdm_opencl_kernel_give(tdm_bk_kernel *kernel, cl_kernel given) {
         OPENCL_RELEASE(kernel->device->api, clReleaseKernel, given);
 }
 
-/* Queries one number of a native kernel object. */
+/* Queries one property of a native kernel object. */
 static tdm_status group_info(const tdm_bk_kernel *kernel, cl_kernel native,
                              cl_kernel_work_group_info what, size_t bytes, void *value) {
     OPENCL_TRY(kernel->entry, kernel->device->api, clGetKernelWorkGroupInfo, native,

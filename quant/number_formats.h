@@ -1,7 +1,7 @@
 /*
- * This is the host reference of the number formats. It has every conversion between a storage
- * format and a C number, rounded once. Kernels are tested against these functions; files are read
- * and written with them.
+ * This is the host reference of the number formats that tdm_number_known lists. It converts between
+ * these storage formats and C numbers, and rounds once. Kernels are tested against these functions;
+ * files are read and written with them.
  *
  * These rules hold on every device:
  *   to a float format    round to nearest, ties to even; a number that is too large becomes

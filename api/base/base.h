@@ -68,8 +68,8 @@ tdm_status tdm_layout_check(const tdm_layout *layout, const char *what);
 /* Checks sub-byte elements: offset and strides must not split a storage unit, and only the fastest
  * dimension may have stride one. */
 tdm_status tdm_layout_check_units(const tdm_layout *layout, int64_t offset, const char *what);
-/* Returns the number of elements from the first to one past the last that the layout reaches; 0
- * when empty. */
+/* Returns the number of elements in memory from the first to the last one of the layout, both
+ * included; 0 if the layout is empty. */
 int64_t tdm_layout_extent(const tdm_layout *layout);
 bool tdm_layout_same_shape(const tdm_layout *a, const tdm_layout *b);
 bool tdm_layout_equal(const tdm_layout *a, const tdm_layout *b);

@@ -119,7 +119,8 @@ static void unlist(tdm_stream *stream) {
     pthread_mutex_unlock(&device->streams_lock);
 }
 
-/* Waits for everything enqueued. The stream is locked and does not record. */
+/* Waits for everything enqueued. The stream is locked. It may be recording, because recorded
+ * commands are not enqueued. */
 static tdm_status wait_locked(tdm_stream *stream) {
     const char *operation = NULL;
     const tdm_status status = stream->device->api->stream_wait(stream->native, &operation);

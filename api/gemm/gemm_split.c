@@ -13,9 +13,9 @@
 #include "api/gemm/gemm_internal.h"
 
 /*
- * A split aims for this many tiles per compute unit. CPU cores have to be woken up, and GPUs hide
- * latency with many work-groups. If the backend reports how many work-groups a unit holds, that
- * number is used instead.
+ * A split aims for this many tiles per compute unit. CPU cores start at different times, because
+ * they have to be woken up. GPUs hide latency with many work-groups. If the backend reports how
+ * many work-groups a unit holds, that number is used instead.
  */
 #define TILES_PER_CORE 4
 #define TILES_PER_UNIT 8
@@ -153,8 +153,8 @@ static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t
     place_parts(p, split, entry);
 }
 
-/* Returns the requested number of parts, or the number that pays off. It is at least what the
- * device needs, and at most K. */
+/* Returns the requested number of parts, or the number that pays off. It is at most K, and at least
+ * tdm_gemm_least_parts. */
 static int64_t choose_parts(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const int64_t given = plan->values[TDM_TUNE_SPLIT_K],
@@ -221,7 +221,7 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
         return TDM_OK;
     const tdm_gemm_cut cut = tdm_gemm_cut_k(p, split.asked);
     take_cut(&split, &cut);
-    // Tensor maps treat parts as batch entries, whose distance must be a whole number of units.
+    // Tensor maps treat parts as batch entries. Their distance must be a multiple of 16 bytes.
     if (split.depth % TDM_GEMM_PART_STEP != 0 &&
         plan->kernel->variant->parameters[TDM_GEMM_P_FAMILY] == TDM_GEMM_WGMMA)
         return TDM_OK;
@@ -281,7 +281,7 @@ tdm_status tdm_gemm_plan_epilogue(tdm_gemm_plan *plan) {
         return tdm_fail(TDM_UNSUPPORTED, "gemm: alpha is 0 and D of %lld by %lld is too large",
                         (long long)p->m, (long long)p->n);
     *split = (tdm_gemm_split){.whole = *p};
-    split->whole.op = TDM_OP_GEMM; // D is a float, and so are all that the epilogue reads
+    split->whole.op = TDM_OP_GEMM; // D and all that the epilogue reads are floats
     split->whole.alpha = 0.0f;     // not -0, whose sign would reach D
     plan->workspace_bytes = 0;
     return select_reduce(plan->device, TDM_F32, &split->reduce);

@@ -8,9 +8,9 @@
  *
  * A file is a header (magic, format, key, payload size, SHA-256 of the payload) and the payload. A
  * writer creates it under a temporary name, syncs and renames it. Readers therefore never see half
- * a file, and writers may compete. A file counts as absent and is deleted if it is not a regular
- * file of this user or its header or checksum is wrong. A file that cannot be read for lack of
- * memory or descriptors counts as absent and stays.
+ * a file, and writers may compete. A file with a wrong header or checksum counts as absent and is
+ * deleted, and so is one that is not a regular file of this user. A file that cannot be read for
+ * lack of memory or descriptors counts as absent and stays.
  *
  * Loading a file updates its modification time. When the files exceed the limit (256 MiB, or
  * TANDEM_CACHE_LIMIT bytes), the least recently used are deleted. A failure here only causes a log
@@ -52,8 +52,8 @@ typedef struct tdm_program_cache tdm_program_cache;
 char *tdm_program_cache_path(void);
 
 /*
- * Opens the directory and creates what is missing. Returns NULL, with a log message, if it cannot
- * be used. Thread-safe.
+ * Opens the directory; missing directories of the path are created. Returns NULL if it cannot be
+ * used (with a log message) or if host memory is short. Thread-safe.
  */
 tdm_program_cache *tdm_program_cache_open(const char *path);
 /* NULL is accepted. */
@@ -72,8 +72,8 @@ bool tdm_program_cache_load(tdm_program_cache *cache, const tdm_program_key *key
 bool tdm_program_cache_store(tdm_program_cache *cache, const tdm_program_key *key,
                              const unsigned char *payload, size_t bytes);
 /*
- * Load and store a file of the directory under a name of its own. Such a file does not count as a
- * program and is not evicted.
+ * These functions load and store a file whose name the caller chooses. Such a file does not count
+ * as a program and is not evicted.
  */
 bool tdm_program_cache_load_file(tdm_program_cache *cache, const char *name,
                                  const tdm_program_key *key, unsigned char **payload,

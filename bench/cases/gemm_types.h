@@ -17,8 +17,8 @@
  *   `group`: the steps along K that share a scale of B; 0: all
  *   whether the call quantizes the rows of A
  *   whether the plan allows 3xTF32
- * B has one scale per column and group. Types without scales multiply the stored numbers. A D of
- * bytes has a scale and a zero point.
+ * B has one scale per column and group. Types without scales multiply the stored numbers. If D
+ * has type s8 or u8, it has a scale and a zero point.
  */
 #define GEMM_TYPES_LIST(X)                                                                         \
     X(GEMM_F32, "f32", TDM_F32, TDM_F32, TDM_F32, 0, TDM_DTYPE_NONE, 0, 0, 0)                      \
@@ -55,8 +55,8 @@ const char *gemm_types_name(gemm_types types);
 tdm_dtype gemm_types_dtype(gemm_types types, op_gemm_operand operand);
 
 /*
- * Return whether an operand has quantization parameters, the dtype of B's scales, and the steps of
- * K that share a scale (0: all).
+ * The first function returns 1 if the operand has quantization parameters. The second one returns
+ * the dtype of B's scales. The third one returns how many steps of K share a scale (0: all).
  */
 int gemm_types_quantized(gemm_types types, op_gemm_operand operand);
 tdm_dtype gemm_types_scale(gemm_types types);
@@ -78,8 +78,8 @@ gemm_types gemm_types_with_requantized(gemm_types types);
 tdm_op gemm_types_op(gemm_types types);
 
 /*
- * Returns the combination that represents this one in tuning data: the first with the same
- * operands. Tuning data distinguishes only the operation, A and B.
+ * Returns the combination that represents this one in tuning data. It is the first one with equal
+ * types of A and B and equal last two columns. Tuning data does not distinguish other columns.
  */
 gemm_types gemm_types_for_tuning(gemm_types types);
 

@@ -11,7 +11,8 @@
 
 enum {
     MAX_CALLS = 10000,
-    CALLS_OF_A_BATCH = 4, /* least pipelined calls of a batch that fits longest_batch_seconds */
+    CALLS_OF_A_BATCH = 4, /* a batch has at least this many pipelined calls, if they fit into
+                             longest_batch_seconds */
     MAX_BATCHES = 64,     /* in a turn */
     PREPARE_TIMEOUTS = 4
 };
@@ -166,8 +167,9 @@ static void divide_turn(const bench_plan *plan, double seconds_per_call,
 
 /*
  * Measures the time of a call and divides the turn accordingly. An earlier call has already warmed
- * up the worker. A single short call mostly measures the wait. So pipelined calls are measured
- * again with the suggested number, unless one call fills a turn.
+ * up the worker. A single short call mostly measures the wait. If calls are pipelined and one call
+ * does not fill a turn, a second measurement therefore uses the number of calls that the first
+ * one gave.
  */
 static void choose_calls(const bench_plan *plan, bench_contender *contender) {
     const int waited = task_of(plan, contender)->waited;
@@ -187,8 +189,8 @@ static void choose_calls(const bench_plan *plan, bench_contender *contender) {
 }
 
 /*
- * True if the worker still holds this task. A roof's task is often the same in many cases, and need
- * not be prepared and verified again.
+ * True if the worker still holds this task. The task of a roof (bench_roof.h) is often the same in
+ * many cases. It need not be prepared and verified again.
  */
 static int is_prepared(const bench_plan *plan, const bench_contender *contender) {
     const worker_text *const held = &contender->prepared.request;

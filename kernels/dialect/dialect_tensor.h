@@ -1,10 +1,10 @@
 /* Functions of the kernel dialect for tensor cores, which multiply matrices in the registers of a
  * warp. Only *.cu sources include this file.
  *
- * All 32 lanes of the warp must call these functions. In the following, g is lane / 4, and t is
- * lane % 4. A register holds one 32-bit element, two 16-bit elements or four 8-bit elements. The
- * first one is in the low bits. A tile of A has 16 rows and 32 bytes of K. A tile of B has 32 bytes
- * of K and 8 columns. A lane holds these parts of them:
+ * All 32 lanes of the warp must call the functions tdm_matrices_* together. In the following, g is
+ * lane / 4, and t is lane % 4. A register holds one 32-bit element, two 16-bit elements or four
+ * 8-bit elements. The first one is in the low bits. A tile of A has 16 rows and 32 bytes of K. A
+ * tile of B has 32 bytes of K and 8 columns. A lane holds these parts of them:
  *
  *   A (16×32 bytes)             K bytes 0–15   16–31         B (32 bytes × 8)       column g
  *                  row g            a[0]        a[2]           K bytes 0–15           b[0]

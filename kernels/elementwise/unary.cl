@@ -19,8 +19,8 @@ TDM_PART_FUNCTIONS(bf16)
 
 TDM_DEFINE_ACTIVATIONS(N)
 
-/* From this |x| on the f32 nearest to tanh is ±1, which not every built-in returns. A NaN stays a
- * NaN. */
+/* If |x| is at least this number, ±1 is the f32 nearest to tanh(x). Not every built-in function
+ * returns it. A NaN stays a NaN. */
 #define TANH_IS_ONE 9.010914f
 TDM_DEVICE V tdm_hyperbolic_tangent(V x) {
     return TDM_SELECT_LT(N, K(TANH_IS_ONE), tdm_abs(x), tdm_copysign(K(1.0f), x), tdm_tanh(x));

@@ -1,5 +1,5 @@
-/* Small-M GEMM (M of 16 and less) for GPU-like devices. B is read once, in place. The memory
- * bandwidth of these reads limits the speed.
+/* Small-M GEMM (M of 16 and less) for GPU-like devices. B is read in place, once for every RM rows
+ * of D. The memory bandwidth of these reads limits the speed.
  *
  *   B contiguous along N             otherwise             A work-group of ITEMS work-items has
  *   ┌ 64 columns ┐                   ┌ 4 columns           all rows, RM at a time.
@@ -8,9 +8,10 @@
  *   │0 1 2 … 15  │ phase 2           │…
  *   │0 1 2 … 15  │ phase 3           │63 63 63 63
  *
- * Contiguous along N: work-items x % 16 read neighbouring vectors of four columns. x / 16 is the
- * phase, which takes every fourth piece of four rows of B. Otherwise: work-item x takes every
- * ITEMS-th vector of four elements along K, in each of four columns.
+ * B contiguous along N: work-item x reads the vector of four columns with number x % 16. It belongs
+ * to phase x / 16. B is cut along K into pieces of four rows, and each of the four phases takes
+ * every fourth piece. Otherwise: work-item x takes every ITEMS-th vector of four elements along K,
+ * in each of four columns.
  *
  * Each work-item adds blocks of its terms to its own sums in local memory. At the end the sums of
  * all work-items are joined there, in a fixed order. A is read with any strides and in any type: it

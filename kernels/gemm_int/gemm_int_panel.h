@@ -6,17 +6,19 @@
  *
  *     for each block of K
  *       copy the block of every strip of A to local memory, rows STRIP_ROW bytes apart, with zeros
- *           for steps past K. With a_stays, a strip is copied only if its tile has rows past A (or,
- *           if A is signed, fewer than MR rows); the others are read in place
+ *           for steps past K. With a_stays (gemm_int_args.h), strips are read in place instead. The
+ *           last strip is copied if TDM_TILE_ROWS exceeds its rows. It is also copied if it has
+ *           fewer than MR rows and TDM_A_SHIFT is not 0
  *       for each panel of B: pack it to local memory unless B is packed (b_packed), and widen it
  *           there to the type of the strips
  *         for each strip: tile += strip · panel, four steps of K (a quad, gemm_int_quads.h) at a
  *             time; after the last block: store to D
  *
- * While it multiplies, a work-item prefetches what it needs next: the next block of A in the last
- * tiles before it, the next panel of B, and the tile's part of D.
+ * While it multiplies, a work-item prefetches the next panel of B and the tile's part of D. The
+ * last tiles before the next block of A prefetch that block.
  *
- * Local memory, in this order, in bytes; strips and panels are the numbers in a work-item:
+ * Local memory contains the following, in this order. Sizes are in bytes; `strips` and `panels` are
+ * the numbers of strips and panels of a work-item:
  *     strips                      strips · MR · STRIP_ROW; one strip with a_stays
  *     a panel                     KC · NR · UNIT; none if b_packed and UNIT is 1 (read in place)
  *     tiles, if K > KC            strips · panels · MR · NR · 4
@@ -24,10 +26,11 @@
  *     sums of B's columns         panels · NR · 4; none if b_packed
  *
  * STRIP_ROW is KC · UNIT + 64, so that rows never map to the same cache sets. The grid is
- * (row_tiles · column_tiles work-items, row tiles first; 1; batch). Work-item r of row_tiles gets
- * the strips from r·strips/row_tiles to the next one's, and columns likewise. row_tiles and
- * column_tiles are at most the numbers of strips and panels. With a_stays of 2 the first half of
- * the work-items gets more strips (gemm_int_panel_kernel.h).
+ * (row_tiles · column_tiles work-items; 1; batch). Work-item x computes row tile x % row_tiles and
+ * column tile x / row_tiles. If A has S strips, row tile r has those from r·S/row_tiles up to, but
+ * not including, (r+1)·S/row_tiles. Panels of B are divided among column tiles likewise. row_tiles
+ * and column_tiles are at most the numbers of strips of A and of panels of B. With a_stays of 2,
+ * the first half of the row tiles gets more strips (gemm_int_panel_kernel.h).
  *
  * A source includes this after defining these parameters:
  *     MR                    rows of a micro-tile, e.g. 6
@@ -60,8 +63,8 @@
  * front. */
 #define QUADS_AT ((UNIT - 1) * KC * NR)
 #define TILE (MR * NR)
-/* Cache lines in a row of A's block. A tile prefetches one line every four quads, and PREFETCH_ROWS
- * rows in total. */
+/* LINE is the size of a cache line in bytes. A_LINES is the number of lines in a row of A's block.
+ * A tile prefetches one line every four quads, and PREFETCH_ROWS rows in total. */
 #define LINE 64
 #define A_LINES (KC / LINE)
 #define PREFETCH_ROWS 4
@@ -73,19 +76,19 @@
  * line again. */
 typedef struct {
     TDM_GLOBAL const char *a, *b, *d;
-    long a_line, a_row; /* from one line, and from one row's first line to the next row's */
+    long a_line, a_row; /* from a line to the next one; from a row's first line to the next row's */
     /* The row of `a` at which the tile's prefetch begins; the next tile's begins PREFETCH_ROWS rows
      * before it. A tile whose row is not below a_rows prefetches nothing of A. */
     long a_first, a_rows;
-    long b_line, b_part; /* and from one tile's first line to the next tile's */
+    long b_line, b_part; /* b_part: from a tile's first line to the next tile's */
     long d_line, d_row;
 } tdm_prefetch_lines;
 
-/* A tile of one block: Σ over `quads` of strip · panel. The sums of the blocks before (`kept`) are
- * added unless it is the first block, and the row `add` unless that is NULL. If `straight` it is
- * stored to D, whose rows are d_row apart. Otherwise it goes to `kept`, or in the last block to
- * `tile`. If `tiles` is above 1, the job has that many tiles of MR rows each, one below the other,
- * and none goes to `tile`. */
+/* This describes a tile of one block: Σ over `quads` of strip · panel. The sums of the blocks
+ * before (`kept`) are added unless it is the first block. The row `add` is added unless it is NULL.
+ * If `straight`, the result is stored to D, whose rows are d_row apart. Otherwise it is stored to
+ * `kept`, or for the last block to the argument `tile` of tdm_tile_multiply. If `tiles` is above 1,
+ * the job has that many tiles of MR rows each, one below the other, and does not use `tile`. */
 typedef struct {
     TDM_LOCAL const tdm_strip *strip;
     /* The strip in A, if it is read in place: rows are a_row apart and elements are not shifted.

@@ -1,9 +1,10 @@
-/* y = the sums of CHAINS independent chains of steps. This measures the device's peak rate for one
- * kind of arithmetic.
+/* This kernel measures the device's peak rate for one kind of arithmetic. It applies the same step
+ * again and again to CHAINS independent vectors, the chains (probe_steps.h).
  *
- * Every work-item takes `steps` steps from equal starts, CHAINS vectors of N words in x. It stores
- * the sum of its chains, N words, at its own offset in y. The starts come from memory, so that no
- * compiler can find equal lanes or chains, or compute a step in advance.
+ * `starts` contains the initial values, CHAINS vectors of N words. All work-items use the same ones
+ * and take `steps` steps. Each stores the sum of its chains, N words, at its own offset in y. The
+ * initial values come from memory. A compiler therefore cannot compute a step in advance, nor
+ * detect that lanes or chains are equal.
  *
  * Defines: N vector width; CHAINS a power of two up to 16; the kind of step, see probe_steps.h.
  * CHAINS is large enough to fill the pipelines and small enough for the registers. */

@@ -1,6 +1,6 @@
 /*
- * Response of a device to a pool that is short of memory: it releases cached memory of its other
- * pools to the driver, then calls the user's callbacks.
+ * These functions respond to a pool that is short of memory. The device releases the cached memory
+ * of all its pools to the driver. If there is none, it calls the user's callbacks.
  */
 #include "api/device/device_internal.h"
 #include "api/device/memory/memory_pool.h"

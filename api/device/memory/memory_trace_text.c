@@ -7,7 +7,7 @@
 
 #include "api/device/core.h"
 
-/* No line is longer: a tag of 63 bytes, each as %XX, and its number. */
+/* All lines are shorter. A tag has at most 63 bytes, each as %XX. The comment is cut to fit. */
 #define LINE_BYTES 256
 
 uint64_t tdm_trace_hash(uint64_t hash, const void *bytes, size_t size) {

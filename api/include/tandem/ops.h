@@ -1,10 +1,10 @@
 /*
  * Elementwise operations with broadcasting, reductions, softmax.
  *
- * All operations enqueue on a stream and return. All tensors must be on the stream's device; any
- * strides are accepted. The output may be the very same view as an input of the same shape (in
- * place). Any other overlap is refused. A scalar operand is a tensor of rank 0 (tdm_tensor_fill),
- * which is broadcast.
+ * All operations enqueue on a stream and return. All tensors must be on the stream's device. Inputs
+ * may have any strides. Elements of the output must not overlap each other. The output may be the
+ * very same view as an input of the same shape (in place). Any other overlap with it is refused. A
+ * scalar operand is a tensor of rank 0 (tdm_tensor_fill), which is broadcast.
  *
  * Common statuses: TDM_BAD_ARGUMENT (NULL, devices differ, overlap, unknown operation),
  * TDM_BAD_SHAPE, TDM_BAD_DTYPE (dtypes differ), TDM_UNSUPPORTED (no kernel for the dtype),
