@@ -6,7 +6,7 @@
  * TANDEM_TEST_SEED   run only this seed, of each kind
  * TANDEM_TEST_SEEDS  run this many seeds, from 1
  */
-// ctest: device compiled timeout=240 cost=15
+// ctest: device compiled rusticl_in_ci timeout=240 cost=15
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>

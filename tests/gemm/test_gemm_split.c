@@ -3,7 +3,7 @@
  * joins them correctly. The plan chooses the split and logs it. One plan gives the same bits in
  * every run.
  */
-// ctest: device timeout=300 kernels=gemm cost=20
+// ctest: device rusticl_in_ci timeout=300 kernels=gemm cost=20
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
