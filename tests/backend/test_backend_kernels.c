@@ -1,4 +1,4 @@
-// The OpenCL backend through its function table: building and launching kernels.
+// Tests the OpenCL backend through its function table: kernels are built and launched.
 // ctest: device opencl threads
 #include <pthread.h>
 #include <stdatomic.h>
@@ -10,7 +10,7 @@
 #include "tests/support/drivers/backend_rig.h"
 #include "tests/support/test_case.h"
 
-/* A memory checker reports the deliberate errors of these cases. */
+/* True for a memory checker, which would report the deliberate errors of these cases. */
 static bool is_checker(const test_device *device) {
     return !(device->info.capabilities & TDM_CAP_SLABS);
 }
@@ -65,7 +65,7 @@ DEVICE_TEST(launch_failures) {
     TEST_OK(rig_build(&r, "ids_entry", ids_text, "", &kernel));
     const tdm_arg args[2] = {rig_buffer_arg(r.memory, 0), {.kind = TDM_ARG_S32}};
     tdm_launch launch = {.args = args, .arg_count = 2, .groups = {1, 1, 1}, .group = {1, 1, 1}};
-    // One argument too many is named in the message, and the next launch works.
+    // The message names the surplus argument, and the next launch works.
     TEST_REFUSED(r.api->launch(r.stream, "surplus", kernel, &launch), TDM_INTERNAL,
                  "surplus: argument 1 of kernel ids_entry");
     launch.arg_count = 1;
@@ -93,7 +93,7 @@ typedef struct adder {
 } adder;
 
 /*
- * Adds on a stream of its own; a kernel object that is shared with another thread would mix up the
+ * Adds on a stream of its own. A kernel object that is shared with another thread would mix up the
  * arguments. */
 static void *add_often(void *user) {
     adder *const self = user;

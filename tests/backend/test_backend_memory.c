@@ -1,4 +1,4 @@
-// The OpenCL backend through its function table: capabilities, memory, copies, fills.
+// Tests the OpenCL backend through its function table: capabilities, memory, copies and fills.
 // ctest: device
 #include <string.h>
 
@@ -11,7 +11,8 @@
 
 /* ---- known properties of drivers ------------------------------------------------------------- */
 
-/* The cases below skip what a device does not claim, so the tested drivers must claim it. */
+/* Other tests skip work for which a device reports no capability. Known drivers must therefore
+ * report theirs. */
 DEVICE_TEST(capabilities) {
     static const struct {
         const char *family;
@@ -48,7 +49,7 @@ DEVICE_TEST(fills) {
         TEST_OK(r.api->fill(r.stream, "fill", r.memory, offset, 40 * bytes, pattern, bytes));
         for (size_t i = 0; i < 40 * bytes; i++)
             expected[offset + i] = pattern[i % bytes];
-        // The pattern is read during the call only.
+        // The backend reads the pattern only during the call.
         memset(pattern, 0xff, sizeof pattern);
     }
     TEST_OK(r.api->read(r.stream, "read", r.memory, 0, found, sizeof found));
@@ -68,10 +69,10 @@ DEVICE_TEST(oversized_memory) {
     rig_close(&r);
 }
 
-/* A native code becomes the status that the core's out-of-memory ladder understands. */
+/* Each native error code becomes the status that the core expects when an allocation fails. */
 DEVICE_TEST(memory_codes) {
     if (test_runs_on_cuda())
-        return; // test_cuda_backend has its codes
+        return; // test_cuda_backend tests CUDA's codes
     static const struct {
         int code;
         tdm_status status;

@@ -1,5 +1,5 @@
-// Copies of rows between host and device memory through the backend's function table, with any
-// pitches and offsets.
+// Tests copies of rows between host and device memory through the backend's function table, with
+// any pitches and offsets.
 // ctest: device
 #include <string.h>
 

@@ -1,4 +1,4 @@
-// The OpenCL backend through its function table: the order of commands, events, and failing
+// Tests the OpenCL backend through its function table: the order of commands, events, and failing
 // commands.
 // ctest: device threads
 #include <stdatomic.h>
@@ -13,7 +13,7 @@
 #include "tests/support/drivers/driver_words.h"
 #include "tests/support/test_case.h"
 
-/* More than the initial capacity of the backend's ring of commands in flight. */
+/* This is more than the initial capacity of the backend's ring of commands in flight. */
 #define MANY 700
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -23,8 +23,8 @@ static void sleep_ms(long milliseconds) {
     nanosleep(&pause, NULL);
 }
 
-/* Returns pinned memory. Copies access it when the stream reaches them; drivers may read pageable
- * memory at the call. */
+/* Returns pinned memory. A copy reads it when the stream reaches the copy. Drivers may read
+ * pageable memory during the call. */
 static int32_t *pinned_words(const backend_rig *r, size_t count, tdm_bk_memory **memory) {
     void *address;
     TEST_OK(r->api->memory_alloc(r->native, TDM_MEMORY_PINNED, count * sizeof(int32_t), memory));
@@ -32,7 +32,7 @@ static int32_t *pinned_words(const backend_rig *r, size_t count, tdm_bk_memory *
     return address;
 }
 
-/* Enqueues far more commands than the ring holds at first, while a host task stops the stream. */
+/* Enqueues far more commands than the ring holds at first, while a host task blocks the stream. */
 DEVICE_TEST(many_in_flight) {
     backend_rig r = rig_open(device);
     const bool gated = (device->info.capabilities & TDM_CAP_HOST_TASK) != 0;
@@ -53,7 +53,8 @@ DEVICE_TEST(many_in_flight) {
     rig_close(&r);
 }
 
-/* An event that is recorded behind a closed gate is not done until the gate opens. */
+/* An event that is recorded behind a closed gate (a blocking host task) is not done until the gate
+ * opens. */
 DEVICE_TEST(events_are_not_done_early) {
     if (!(device->info.capabilities & TDM_CAP_HOST_TASK))
         return;
@@ -94,7 +95,8 @@ DEVICE_TEST(wait_after_flush) {
 
 /* ---- failures after enqueue ------------------------------------------------------------------ */
 
-/* The driver reports a failed command only through its event: the second of three fails. */
+/* The driver reports a failed command only through its event. Here the second of three commands
+ * fails. */
 DEVICE_TEST(failure_is_named) {
     if (test_runs_on_cuda())
         return;
@@ -117,7 +119,7 @@ DEVICE_TEST(failure_is_named) {
     rig_close(&r);
 }
 
-/* The wait also reports a flush that fails by itself. */
+/* A wait also reports an earlier flush that failed. */
 DEVICE_TEST(failed_flush_is_named) {
     if (test_runs_on_cuda())
         return; // there is nothing to flush
@@ -128,7 +130,7 @@ DEVICE_TEST(failed_flush_is_named) {
     for (int i = 0; i < 100; i++)
         TEST_OK(r.api->write(r.stream, "write", r.memory, 0, &word, 4));
     const tdm_status status = r.api->stream_wait(r.stream, &failed);
-    assert_true(tdm_fault_clear() >= 2); // a long run is flushed meanwhile
+    assert_true(tdm_fault_clear() >= 2); // the stream is also flushed between many commands
     assert_int_equal(status, TDM_OUT_OF_HOST_MEMORY);
     assert_string_equal(failed, "write");
     rig_close(&r);
@@ -157,7 +159,7 @@ DEVICE_TEST(failed_wait_is_sticky) {
 
 typedef struct slow_task {
     atomic_bool begun;
-    int32_t *memory; /* the caller's, who frees it after the wait */
+    int32_t *memory; /* belongs to the caller, which frees it after the wait */
 } slow_task;
 
 static void write_slowly(void *user) {

@@ -1,5 +1,6 @@
-// Drivers that crash, hang, end the process, print or close descriptors, next to one that works.
-// They are skipped and named, and nothing else changes. A context in a child of fork is refused.
+// Tests drivers that crash, hang, end the process, print or close descriptors, next to a driver
+// that works. The broken ones are skipped and named, and nothing else changes. A forked child
+// cannot create a context.
 // ctest: device opencl compiled rusticl_in_ci timeout=240
 #include <fcntl.h>
 #include <pthread.h>
@@ -21,10 +22,11 @@
 
 #include <tandem/device.h>
 
-/* The time limit of a helper process here: a working driver needs a fraction of a second. */
+/* This is the time limit of a helper process in these tests. A working driver needs a fraction of a
+ * second. */
 #define LIMIT_MS 4000
-/* Less than two time limits of the library; a program waits for that long if it has no cached
- * verdict. */
+/* Without a cached verdict, the program would wait for two time limits of the library. This limit
+ * is shorter. */
 #define PROGRAM_S 15
 
 typedef struct broken_mode {
@@ -48,7 +50,7 @@ static const broken_mode modes[] = {
 #define MODES (sizeof modes / sizeof modes[0])
 
 static char vendors[TEST_PATH], alone[TEST_PATH], broken[TEST_PATH], output[TEST_PATH];
-/* The first device that run_on.sh requires. */
+/* This is the first device that run_on.sh requires. */
 static char expected[64];
 
 static void run(const char *format, const char *a, const char *b) {
@@ -62,8 +64,8 @@ static void use_vendors(const char *folder) {
     setenv("OPENCL_VENDOR_PATH", folder, 1);
 }
 
-/* Makes a folder with the driver of this job and the broken one, and another with only the broken
- * one. */
+/* Makes two folders. One has the driver of this job and the broken driver; the other has only the
+ * broken driver. */
 static int setup(void **state) {
     char path[TEST_PATH];
     const char *const job = getenv("OCL_ICD_VENDORS"), *const devices =
@@ -82,7 +84,7 @@ static int setup(void **state) {
     test_text_write(broken, test_folder_path(path, "broken.so"), 0600);
     run("cp '%s' '%s'", broken, alone);
     use_vendors(vendors);
-    // The program would set them, and a verdict holds for one environment.
+    // A verdict holds for one environment, so all children and programs inherit these values.
     setenv("POCL_AFFINITY", "0", 1);
     setenv("OMP_PROC_BIND", "false", 1);
     tdm_driver_limit_ms = LIMIT_MS;
@@ -91,7 +93,7 @@ static int setup(void **state) {
 
 /* ---- in a process of its own ----------------------------------------------------------------- */
 
-/* Each mode has its own cache: if two processes write at once, one loses its verdict. */
+/* Each mode has its own cache. If two processes write to one cache at once, one verdict is lost. */
 static void use_mode(const char *word) {
     char name[64], path[TEST_PATH];
     snprintf(name, sizeof name, "cache-%s", word);
@@ -99,7 +101,7 @@ static void use_mode(const char *word) {
     setenv("BROKEN_DRIVER", word, 1);
 }
 
-/* A test's process must not have opened a driver, so each test runs in children of it. */
+/* Each test runs in child processes, because a process that forks must not have opened a driver. */
 static pid_t start(void (*body)(const broken_mode *), const broken_mode *mode) {
     fflush(NULL);
     const pid_t child = fork();
@@ -123,7 +125,7 @@ static void expect_success(pid_t child) {
         fail_msg("a child ended with status 0x%x", status);
 }
 
-/* Standard output received nothing. */
+/* Checks that nothing was written to standard output. */
 static void expect_silence(void) {
     struct stat status;
     assert_int_equal(stat(output, &status), 0);
@@ -154,8 +156,7 @@ static const char *note_with(const tdm_context *context, const char *part) {
     return NULL;
 }
 
-/* ---- next to a driver that works
- * -------------------------------------------------------------- */
+/* ---- next to a driver that works ------------------------------------------------------------- */
 
 static void expect_named(const tdm_context *context, const char *reason) {
     const char *const note = note_with(context, broken);
@@ -166,7 +167,7 @@ static void expect_named(const tdm_context *context, const char *reason) {
 
 static void open_beside(const broken_mode *mode) {
     int index;
-    // The second context is made without a trial.
+    // The second context uses the verdict of the first one, without a trial in a helper process.
     for (int i = 0; i < 2; i++) {
         tdm_context *const context = make_context();
         demand(tdm_context_find_device(context, expected, &index) == TDM_OK, context,
@@ -178,7 +179,7 @@ static void open_beside(const broken_mode *mode) {
 
 TEST(test_library) {
     pid_t children[3];
-    // These wait most of their time.
+    // These children run at the same time, because they mostly wait.
     for (size_t i = 0; i < 3; i++)
         children[i] = start(open_beside, &modes[i]);
     for (size_t i = 0; i < 3; i++)
@@ -232,7 +233,7 @@ static void open_with_ignored_children(const broken_mode *mode) {
            "the environment has changed");
 }
 
-/* A host that reaps every child, and has no standard input and no cache. */
+/* The host process ignores the end of its children, and has no standard input and no cache. */
 TEST(test_host_that_ignores_children) {
     static const broken_mode mode = {"exit", ""};
     expect_success(start(open_with_ignored_children, &mode));
@@ -245,7 +246,7 @@ static void open_untried(const broken_mode *mode) {
     tdm_context_destroy(make_context());
 }
 
-/* Without the helper process the driver's behaviour is not contained. */
+/* Without the helper process, the driver's output reaches standard output. */
 TEST(test_probe_off) {
     static const broken_mode mode = {"print", ""};
     struct stat status;
@@ -255,7 +256,7 @@ TEST(test_probe_off) {
     assert_int_equal(unlink(output), 0);
 }
 
-/* A library that has changed is tried again, whatever the verdict on the earlier one was. */
+/* A library that has changed is tried again, whatever the earlier verdict was. */
 TEST(test_repair) {
     static const broken_mode mode = {"crash", "it crashed"};
     char library[TEST_PATH], kept[TEST_PATH];
@@ -273,7 +274,8 @@ TEST(test_repair) {
 
 static sem_t opened;
 
-/* The thread ends with its process: AddressSanitizer and PoCL both set its signal stack. */
+/* The thread does not end before its process, because AddressSanitizer and PoCL both set its signal
+ * stack. */
 static void *open_in_thread(void *mode) {
     open_beside(mode);
     sem_post(&opened);
@@ -290,7 +292,7 @@ static void open_in_threads(const broken_mode *mode) {
         sem_wait(&opened);
 }
 
-/* The first contexts of a process, all at once. */
+/* Several threads create the first contexts of a process at the same time. */
 TEST(test_threads) {
     static const broken_mode mode = {"crash", "it crashed"};
     for (int i = 0; i < 5; i++)
@@ -349,7 +351,8 @@ static void refuse_in_child(const broken_mode *mode) {
     tdm_device *device;
     tdm_context_destroy(make_context());
     demand_refusal_in_child();
-    // The parent continues, and a device that it has opened changes nothing.
+    // The parent can still create contexts. Children are refused even if the parent has opened a
+    // device.
     tdm_context *const context = make_context();
     demand(tdm_context_find_device(context, expected, &index) == TDM_OK, context, "find_device");
     demand(tdm_device_get(context, index, &device) == TDM_OK, context, "device_get");

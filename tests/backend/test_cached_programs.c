@@ -1,4 +1,4 @@
-// Programs from the disk cache: compilations in a second context, and the handling of bad files.
+// Tests programs from the disk cache: a second context compiles nothing, and bad files are rebuilt.
 // ctest: device opencl
 #include <dirent.h>
 #include <stdio.h>
@@ -20,7 +20,7 @@ static int setup(void **state) {
     if (test_folder_make(state) != 0)
         return -1;
     setenv("TANDEM_CACHE_DIR", test_folder(), 1);
-    setenv("TANDEM_CACHE_FORCE", "1", 1); // also for drivers that cache by themselves
+    setenv("TANDEM_CACHE_FORCE", "1", 1); // also for drivers with a cache of their own
     return test_devices_setup(state);
 }
 
@@ -29,7 +29,7 @@ static int teardown(void **state) {
     return test_devices_teardown(state) != 0 || removed != 0;
 }
 
-/* Returns the path of each cache file in turn; returns false after the last. */
+/* Writes the path of the next cache file to `path`. Returns false after the last file. */
 static bool next_file(DIR *files, char *path, size_t bytes) {
     const struct dirent *entry;
     while ((entry = readdir(files)) != NULL)
@@ -62,8 +62,8 @@ static void remove_files(void) {
 
 /*
  * Computes x = x + x on the device in a context of its own. `call` and `code` make the driver's nth
- * call fail, or every call from then on. Returns how often the function was called. If it fails
- * permanently, the operation must fail with it. */
+ * call fail, or every call from then on. Returns how often the function was called. If the function
+ * fails permanently, the operation must fail too. */
 static long run_with(const test_device *device, const char *call, long nth, int code,
                      bool for_good) {
     const int64_t shape[1] = {ELEMENTS};
@@ -118,7 +118,8 @@ DEVICE_TEST(bad_files_are_rebuilt) {
     assert_int_equal(file_count(), all);
 }
 
-/* The file is good, but the driver rejects it: for example, another driver of the same version. */
+/* The file is good, but the driver rejects it. For example, another driver of the same version may
+ * have written it. */
 DEVICE_TEST(refused_binaries_are_rebuilt) {
     remove_files();
     const long all = compiled(device);
@@ -140,8 +141,7 @@ static void count_refusals(void *user, tdm_log_level level, const char *topic,
     refusals += strcmp(topic, "cache") == 0 && strstr(message, "refuses the cached binary") != NULL;
 }
 
-/* A driver lacks memory for the binary and for the kernel source: the file stays for the next
- * time. */
+/* The driver lacks memory for the binary and for the kernel source. The file stays in the cache. */
 DEVICE_TEST(binaries_outlive_a_shortage) {
     static const int codes[] = {-4, -5, -6}; // no device memory, no resources, no host memory
     remove_files();
@@ -149,7 +149,7 @@ DEVICE_TEST(binaries_outlive_a_shortage) {
     refusals = 0;
     tdm_set_log(count_refusals, NULL);
     for (size_t i = 0; i < sizeof codes / sizeof *codes; i++) {
-        assert_true(run_with(device, "clBuildProgram", 1, codes[i], true) >= 2); // nor from source
+        assert_true(run_with(device, "clBuildProgram", 1, codes[i], true) >= 2); // and from source
         assert_int_equal(file_count(), all);
         assert_int_equal(compiled(device), 0);
         run(device, "clCreateProgramWithBinary", 1, codes[i]); // the source is compiled instead

@@ -1,5 +1,5 @@
-// Devices whose driver fails permanently, or fails while there is work: nothing crashes or leaks.
-// test_fault_sweep.c covers single failures of every call.
+// Tests devices whose driver fails permanently, or fails while there is work: nothing crashes or
+// leaks. test_fault_sweep.c covers single failures of every call.
 // ctest: device opencl timeout=300
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,7 +67,7 @@ static void end_job(job *j) {
 /* ---- faults ---------------------------------------------------------------------------------- */
 
 /*
- * A driver that fails every call from some call on: errors, but no crash, no hang, no leak of host
+ * Every call of one function fails. The job returns an error; nothing crashes, hangs or leaks host
  * memory. */
 DEVICE_TEST(driver_dies) {
     static const char *const dead[] = {"clEnqueueNDRangeKernel", "clEnqueueWriteBuffer",

@@ -1,5 +1,5 @@
-// Driver files that are missing, broken or odd: the context is valid, has no devices, and a note
-// gives the reason.
+// Tests driver files that are missing, broken or unusual. The context is valid and has no devices,
+// and a note gives the reason.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,8 +81,8 @@ TEST(test_odd_answers) {
 }
 
 /*
- * An embedded device with 64-bit integers is accepted up to the creation of its context. A longer
- * name is not the extension. */
+ * An embedded device with 64-bit integers is accepted; only the creation of its context fails. A
+ * longer name does not count as the extension. */
 TEST(test_embedded_profile) {
     setenv("FAKE_PROFILE", "EMBEDDED_PROFILE", 1);
     setenv("FAKE_EXTENSIONS", "cl_a cles_khr_int64 cl_b", 1);
@@ -111,7 +111,7 @@ static tdm_device_info describe_device(void) {
     return record.info;
 }
 
-/* AMD's drivers name a device after its chip. */
+/* AMD's drivers name a device after its chip, so the name of the board is queried too. */
 TEST(test_board_and_pci_address) {
     static const char *const extensions[] = {"cl_khr_pci_bus_info", "cl_nv_device_attribute_query"};
     setenv("FAKE_BOARD_NAME", "AMD Instinct MI300X ", 1);
@@ -139,7 +139,7 @@ TEST(test_hint_for_rusticl) {
 
 /* ---- the loader without drivers -------------------------------------------------------------- */
 
-/* The test runs in a child: a loader reads its folder once per process. */
+/* The test runs in a child process, because a loader reads its folder once per process. */
 TEST(test_no_vendor_files) {
     char vendors[128];
     snprintf(vendors, sizeof vendors, "%s/vendors", test_folder());

@@ -1,5 +1,6 @@
-// Every function of the driver fails at its Nth call, for every N. The status says so with the
-// native name, nothing leaks on either side, and the same work succeeds when it is repeated.
+// Every function of the driver fails at its Nth call, for every N. The status contains the native
+// name of the error. Nothing leaks in the library or the driver. The same work succeeds when it is
+// repeated.
 // ctest: device opencl timeout=300
 #include <dlfcn.h>
 #include <stdio.h>
@@ -17,8 +18,7 @@
 
 #define ALL_KINDS 99
 
-/* ---- the functions that are swept
- * ---------------------------------------------------------------- */
+/* ---- the functions that are swept ------------------------------------------------------------ */
 
 /* The kind of work that calls a function. */
 typedef enum sweep_kind {
@@ -36,9 +36,9 @@ static const char *const listed[] = {
 #define LISTED_COUNT (sizeof listed / sizeof listed[0])
 
 /*
- * A failure of these may have no effect. Reasons: there is a fallback, the pool requests less
- * memory, or the released object is gone anyway. A failure of any other function during the work
- * must be reported. */
+ * A failure of these functions may have no effect. Either there is a fallback, or the pool requests
+ * less memory, or the released object is gone anyway. A failure of any other function during the
+ * work must be reported. */
 static const char quiet[] =
     " clGetPlatformInfo clGetDeviceInfo clReleaseContext clReleaseCommandQueue clFinish "
     "clCreateBuffer clReleaseMemObject clEnqueueMapBuffer clEnqueueUnmapMemObject "
@@ -59,8 +59,7 @@ static sweep_kind kind_of(const char *name) {
                                                           : PLAIN;
 }
 
-/* ---- OpenCL-specific parts
- * ----------------------------------------------------------------------- */
+/* ---- OpenCL-specific parts ------------------------------------------------------------------- */
 
 static long (*driver_objects)(int kind);
 
@@ -208,7 +207,7 @@ static int teardown(void **state) {
 int main(void) {
     if (!counted_host_install())
         return 1;
-    // There is one kernel, and one that builds quickly: it is built some hundred times.
+    // GEMMs use a variant that builds quickly, because it is built some hundred times.
     tdm_force_variant("gemm_any_reference");
     return test_run_all(setup, teardown);
 }

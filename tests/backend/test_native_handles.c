@@ -1,5 +1,4 @@
-// The tests get native OpenCL handles from the library's objects, and wrap native memory in
-// buffers.
+// Tests the native OpenCL handles of the library's objects, and buffers that wrap native memory.
 // ctest: device opencl
 #include <string.h>
 
@@ -48,7 +47,7 @@ DEVICE_TEST(native_handles) {
     cl.clGetMemObjectInfo(memory, CL_MEM_REFERENCE_COUNT, sizeof held, &held, NULL);
     tdm_buffer_destroy(buffer);
     cl.clGetMemObjectInfo(memory, CL_MEM_REFERENCE_COUNT, sizeof left, &left, NULL);
-    assert_true(left < held); // drivers hold references of their own for a while
+    assert_true(left < held); // drivers may hold more references for a while
 
     TEST_OK(tdm_buffer_create(device->device, 64, &own));
     cl_mem own_memory;

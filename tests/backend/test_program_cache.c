@@ -1,4 +1,5 @@
-// The program cache on disk: the files that it keeps and refuses, and interference by others.
+// Tests the program cache on disk: the files that it keeps and refuses, and interference by other
+// threads and processes.
 // ctest: threads
 #include <errno.h>
 #include <fcntl.h>
@@ -18,7 +19,8 @@
 #include "tests/support/test_folder.h"
 
 #define PAYLOAD_BYTES 5000
-/* Header of a file: 8 magic, 4 + 4 format and header size, 32 key, 8 payload size, 32 checksum. */
+/* The bytes of a file's header are: magic 8, format 4, header size 4, key 32, payload size 8,
+ * checksum 32. */
 #define HEADER_BYTES 88
 
 static const char *folder;
@@ -31,7 +33,7 @@ static tdm_program_key key_of(const char *text) {
     return tdm_program_key_end(&builder);
 }
 
-/* Returns the path of a key's file, valid until the call after the next. */
+/* Returns the path of a key's file. It remains valid until the second call after this one. */
 static const char *path_of(const tdm_program_key *key) {
     static char paths[2][512];
     static int calls;
@@ -43,7 +45,7 @@ static const char *path_of(const tdm_program_key *key) {
     return path;
 }
 
-/* Opens a cache on an empty folder of its own. */
+/* Opens a cache in an empty folder of its own. */
 static int setup(void **state) {
     for (size_t i = 0; i < sizeof payload; i++)
         payload[i] = (unsigned char)(i * 7 + i / 251);
@@ -125,8 +127,7 @@ TEST_WITH(test_key_separates_items, setup, teardown) {
     assert_memory_not_equal(&first, &second, sizeof first);
 }
 
-/* ---- good files that cannot be read at the moment
- * --------------------------------------------- */
+/* ---- good files that cannot be read at the moment -------------------------------------------- */
 
 TEST_WITH(test_no_descriptors_or_memory, setup, teardown) {
     const tdm_program_key key = key_of("one");
@@ -200,7 +201,7 @@ TEST_WITH(test_symlink, setup, teardown) {
     assert_int_equal(rename(path, aside), 0);
     assert_int_equal(symlink(aside, path), 0);
     expect_healed(*state, &key);
-    assert_true(exists(aside)); // the link's target stays untouched
+    assert_true(exists(aside)); // the target of the link is kept
     // Writing replaces a link and does not follow it.
     assert_int_equal(symlink("/tmp/tandem-cache-test-nowhere", path_of(&other)), 0);
     store(*state, &other);
@@ -226,7 +227,8 @@ TEST_WITH(test_directory_in_the_way, setup, teardown) {
     expect_present(*state, &key);
 }
 
-/* Only root can give files away; for other users there is nothing to test. */
+/* Other users may own or write to a file. Only root can change an owner, so other users skip that
+ * part. */
 TEST_WITH(test_others_own_or_write, setup, teardown) {
     const tdm_program_key key = key_of("one");
     const char *const path = path_of(&key);
@@ -276,8 +278,8 @@ TEST_WITH(test_folders_are_created, setup, teardown) {
 }
 
 /*
- * The folder is deleted under an open cache: nothing works, nothing breaks. Permissions do not stop
- * root. */
+ * The folder of an open cache is deleted: calls fail without damage. A read-only folder would not
+ * stop root. */
 TEST_WITH(test_deleted_directory, setup, teardown) {
     const tdm_program_key key = key_of("one");
     tdm_program_cache_totals totals;
@@ -321,7 +323,7 @@ TEST_WITH(test_read_only_directory, setup, teardown) {
     expect_store_fails(state, make_read_only);
 }
 
-/* To write(), a file size limit looks like a full disk. */
+/* A limit on the file size makes write() fail as on a full disk. */
 static bool fill_disk(void) {
     const struct rlimit limit = {.rlim_cur = 1000, .rlim_max = 1000};
     signal(SIGXFSZ, SIG_IGN);
@@ -359,7 +361,7 @@ TEST_WITH(test_environment, setup, teardown) {
     }
 }
 
-/* ---- how full -------------------------------------------------------------------------------- */
+/* ---- limit on the total size ----------------------------------------------------------------- */
 
 static void set_age(const tdm_program_key *key, time_t seconds) {
     const char *const path = path_of(key);
@@ -385,7 +387,7 @@ TEST_WITH(test_limit_evicts_the_unused, setup, teardown) {
         store(cache, &keys[i]);
         set_age(&keys[i], 1000 * (i + 1));
     }
-    expect_present(cache, &keys[0]); // used now, so the second is the oldest
+    expect_present(cache, &keys[0]); // used most recently, so the second is the oldest
     store(cache, &keys[3]);
     expect_absent(cache, &keys[1]);
     for (int i = 0; i < 4; i++)
@@ -414,17 +416,17 @@ TEST_WITH(test_foreign_files_are_left_alone, setup, teardown) {
     assert_int_equal(utimensat(AT_FDCWD, stale, old, 0), 0);
     tdm_program_cache_trim(*state, 0);
     assert_true(exists(path));
-    assert_false(exists(stale)); // of a crashed writer
-    assert_true(exists(fresh));  // perhaps of another active writer
+    assert_false(exists(stale)); // left by a crashed writer
+    assert_true(exists(fresh));  // may belong to an active writer
 }
 
-/* ---- several at once ------------------------------------------------------------------------- */
+/* ---- several threads and processes at once --------------------------------------------------- */
 
 #define ROUNDS 60
 
 typedef struct worker {
     tdm_program_cache *cache;
-    int broken; /* reads that gave something else than what was stored */
+    int broken; /* reads that returned other bytes than were stored */
 } worker;
 
 /* Readers, writers and deleters of the same keys compete; every file that is found must be
@@ -484,7 +486,7 @@ TEST_WITH(test_processes, setup, teardown) {
         assert_int_equal(waitpid(children[i], &result, 0), children[i]);
         assert_int_equal(result, 0);
     }
-    // After the competition no writer has left a temporary file.
+    // No writer may have left a temporary file.
     char command[512];
     snprintf(command, sizeof command, "test -z \"$(ls -A '%s' | grep tandem-new)\"", folder);
     assert_int_equal(system(command), 0);

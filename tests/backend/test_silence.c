@@ -1,5 +1,5 @@
-// The library and the compilers that it calls print nothing, in a process with empty caches.
-// Oclgrind ignores -w and prints anyway.
+// The library and the compilers that it calls must print nothing, in a process with empty caches.
+// Oclgrind is excluded, because it ignores -w and prints anyway.
 // ctest: device opencl compiled timeout=300 cost=15
 #include <stdio.h>
 #include <string.h>
@@ -57,7 +57,7 @@ static void compute(const test_device *device) {
     tdm_tensor_destroy(codes);
 }
 
-/* Compilers warn about a constant that changes its value, and about a statement without effect. */
+/* Compilers warn about this source: a constant changes its value, and a statement has no effect. */
 static const char warned_text[] = "__kernel void TDM_ENTRY(__global int *y, long y0) {\n"
                                   "    int x = 1e30f;\n"
                                   "    y[y0] == x;\n"
@@ -72,7 +72,7 @@ static void build_with_warnings(const test_device *device) {
     rig_close(&r);
 }
 
-/* The watched process runs this function. It prints if something fails. */
+/* The watched process runs this function, which prints only if something fails. */
 static int work_on(const char *selector) {
     tdm_context *context;
     test_device device = {.index = 0};

@@ -1,5 +1,5 @@
-/* GEMM cases of the benchmarks: their types, sets and request lines, and the check of their
- * outputs, which must detect mistakes. */
+/* Tests the GEMM cases of the benchmarks: their types, sets and request lines. The check of their
+ * outputs must detect mistakes. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,19 +13,18 @@
 
 static const gemm_case plain = {.types = GEMM_F32, .m = 21, .n = 34, .k = 129, .seed = 7};
 
-/* ---- a GEMM, right or wrong
- * ------------------------------------------------------------------------------ */
+/* ---- a GEMM, right or wrong ------------------------------------------------------------------ */
 
 typedef enum mistake {
     RIGHT,
     SHORTER, /* the last term is left out */
-    // bytes of A are read as the other type; rows are quantized where they must not be, or the
-    // reverse
+    // Bytes of A are read as the other type. If A is float, its rows are quantized where they must
+    // not be, or the reverse.
     OTHER_A,
     RAW_A,         /* the zero point is left out */
-    SATURATED,     /* pairs of products are added in 16 bits, as on older processors */
-    OTHER_NIBBLES, /* the second nibble of a byte comes first */
-    OTHER_GROUP,   /* scales of the next group */
+    SATURATED,     /* pairs of products saturate at 16 bits, as on older processors */
+    OTHER_NIBBLES, /* the two nibbles of a byte are exchanged */
+    OTHER_GROUP,   /* scales of the next group are used */
     OTHER_COLUMN
 } mistake;
 
@@ -47,7 +46,7 @@ static int is_byte(const gemm_case *item, op_gemm_operand which) {
     return tdm_dtype_info(gemm_case_dtype(item, which))->kind != TDM_CLASS_FLOAT;
 }
 
-/* Reads a row of op(A) as dequantized values without A's scale. */
+/* Reads a row of op(A) and dequantizes it without A's scale. */
 static void row_of_a(const gemm_case *item, const void *a, int64_t batch, int64_t row, mistake way,
                      double *values) {
     float most = 0;
@@ -66,7 +65,7 @@ static void row_of_a(const gemm_case *item, const void *a, int64_t batch, int64_
         values[i] = (double)(most / 127) * (double)rintf((float)values[i] / (most / 127));
 }
 
-/* Returns a dequantized value of B; it includes B's scale where A has none. */
+/* Returns an element of B. It is dequantized with B's scale only if A is not quantized. */
 static double value_of_b(const gemm_case *item, const void *b, int64_t batch, int64_t step,
                          int64_t column, mistake way) {
     const size_t place = place_of(item, OP_GEMM_B, batch, step, column);
@@ -84,7 +83,7 @@ static double value_of_b(const gemm_case *item, const void *b, int64_t batch, in
                                        (column + (way == OTHER_COLUMN)) % item->n);
 }
 
-/* Returns the stored result of a sum, by the definition. */
+/* Returns the output that the definition gives for a sum. */
 static double store(const gemm_case *item, double sum, int64_t column, double residual) {
     const gemm_types types = item->types;
     if (gemm_types_requantized(types)) {
@@ -102,7 +101,7 @@ static double store(const gemm_case *item, double sum, int64_t column, double re
     return op_gemm_activate(sum + residual, item->epilogue.activation);
 }
 
-/* Sums are in f32 if the operands are floats, and exact otherwise. */
+/* Sums are in f32 if B holds floats, and exact if it holds integers. */
 static double sum_of(const gemm_case *item, const double *a, const void *b, int64_t batch,
                      int64_t column, mistake way) {
     const int64_t steps = item->k - (way == SHORTER);
@@ -229,7 +228,7 @@ TEST(wrong_sums_are_seen) {
     }
 }
 
-/* The check of a small GEMM detects any wrong entry; a NaN stays the greatest error. */
+/* The check of a small GEMM detects any wrong entry. A NaN remains the largest error. */
 TEST(every_wrong_entry_is_seen) {
     static const float wrong[] = {NAN, INFINITY, 0.05f};
     const size_t bytes = gemm_case_bytes(&plain, OP_GEMM_D);
@@ -276,8 +275,8 @@ TEST(every_wrong_square_is_seen) {
     free(d);
 }
 
-/* The right D passes with each part of an epilogue, and no other epilogue's does. Expected results
- * are kept between checks, but not those of other data. */
+/* The right D passes with its own epilogue and with no other. The oracle keeps expected results
+ * between checks, but not those of other data. */
 TEST(epilogues_are_checked) {
     static const struct {
         gemm_types types;
@@ -320,8 +319,8 @@ TEST(epilogues_are_checked) {
     }
 }
 
-/* Outputs reach both ends of a requantized range, through the bias if sums are short; an unwritten
- * output is wrong. */
+/* Outputs reach both ends of a requantized range. If the sums are short, the bias takes them there.
+ * An output that was not written is wrong. */
 TEST(ends_of_ranges_are_checked) {
     gemm_case item = {.types = GEMM_S8S8S8, .m = 7, .n = 9, .k = 2, .epilogue = {.bias = 1}};
     int least = 0, most = 0;
@@ -369,7 +368,7 @@ TEST(what_does_not_fit_is_said) {
     const tdm_device_info tight = {.max_alloc_bytes = 40000000, .global_bytes = 170000000};
     tdm_device_info info = tight;
     worker_text reason = {.length = 0};
-    assert_true(gemm_case_fits(&item, 2, &info, &reason)); /* a packed B as well: 84.4 MB each */
+    assert_true(gemm_case_fits(&item, 2, &info, &reason)); /* with a packed B: 84.4 MB each */
     assert_false(gemm_case_fits(&item, 3, &info, &reason));
     assert_string_equal(reason.text, "0.3 GB are needed, more than the 0.2 GB of the device");
     info.capabilities = TDM_CAP_CPU_CORES; /* such a device uses the host's memory */
@@ -379,7 +378,7 @@ TEST(what_does_not_fit_is_said) {
     assert_false(gemm_case_fits(&item, 1, &info, &reason));
 }
 
-/* The fewest copies with that many bytes in total, up to a limit. */
+/* The number of copies is the smallest that has this many bytes in total, up to a limit. */
 TEST(copies_of_b_are_counted) {
     static const int64_t rows[][2] = {{0, 1},    {1, 1},      {4000, 1},
                                       {4001, 2}, {40000, 10}, {INT64_C(1) << 40, 64}};
@@ -404,21 +403,21 @@ TEST(a_request_line_carries_the_case) {
                              .epilogue = {1, 1, TDM_ACT_GELU_TANH},
                              .seed = UINT64_C(1) << 62};
     static const char *const bad[] = {"m=3", "types=4", "m=1048577", "k=-5", "n=1e3"};
-    static gemm_case read; /* zero between its members, as the other */
+    static gemm_case read; /* static, so its padding is zero like that of `item` */
     worker_text line = {.length = 0};
     gemm_case_write(&item, &line);
     assert_int_equal(gemm_case_read(line.text, &read), 0);
     assert_memory_equal(&read, &item, sizeof item);
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         worker_text other = {.length = 0};
-        worker_text_add(&other, "%s%s", bad[i], i < 2 ? "" : line.text); /* the first one counts */
+        worker_text_add(&other, "%s%s", bad[i], i < 2 ? "" : line.text); /* the first one is used */
         if (gemm_case_read(other.text, &read) == 0)
             fail_msg("'%s' was accepted", bad[i]);
     }
 }
 
 /* Floats are in [-1, 1), and all bytes are equally frequent. Another seed or operand gives other
- * data, also in large arrays, which threads fill. */
+ * data. Threads fill large arrays with the right data too. */
 TEST(data_is_in_range_and_depends_on_the_seed) {
     gemm_case item = plain, other;
     item.m = item.n = item.k = 400;
@@ -460,7 +459,7 @@ TEST(data_is_in_range_and_depends_on_the_seed) {
     free(numbers);
 }
 
-/* Two elements of s4 share a byte, and scales are read as well. */
+/* Two elements of s4 share a byte. The bytes of scales count too. */
 TEST(operands_count_their_bytes) {
     gemm_case item = {.types = GEMM_W4, .m = 21, .n = 34, .k = 262};
     assert_int_equal(gemm_case_bytes(&item, OP_GEMM_B), 17 * 262);

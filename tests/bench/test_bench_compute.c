@@ -1,4 +1,4 @@
-/* `tandem bench compute` and `tandem bench memory` on the device of this run. */
+/* Tests `tandem bench compute` and `tandem bench memory` on the device of this run. */
 // ctest: device rusticl_in_ci compiled timeout=300 cost=10
 #include <math.h>
 #include <string.h>
@@ -10,7 +10,7 @@ static cJSON *run_json(const char *command) {
     return bench_run_json(command, NULL, 0);
 }
 
-/* A dtype without arithmetic on the device has a row that gives the reason. */
+/* Returns 1 if the row is skipped because the device has no arithmetic in this dtype. */
 static int is_skipped_with_reason(const cJSON *row) {
     if (strcmp(json_text(row, "status"), "skipped") != 0)
         return 0;
@@ -41,11 +41,11 @@ TEST(the_limits_are_measured) {
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-/* The peers' rows are measured if the peer was built. */
+/* Rows of a peer are measured only if the peer was built. */
 TEST(memory_moves_bytes) {
     static const struct {
         const char *impl, *name;
-        double bytes; /* 0: the grid rounds up */
+        double bytes; /* 0: unknown, because the grid rounds up */
     } expected[] = {{"tandem", "copy 10001", 20002},   {"tandem", "triad 10001", 30003},
                     {"tandem", "read 10001", 0},       {"tandem", "gather 10001", 0},
                     {"tandem", "sweep read 10001", 0}, {"tandem", "chase 10001", 0},
@@ -59,7 +59,7 @@ TEST(memory_moves_bytes) {
         assert_string_equal(json_text(row, "suite"), "memory");
         assert_true(json_number(row, "gbs") > 0);
         if (strncmp(json_text(row, "case"), "chase", 5) == 0) {
-            const double loads = json_number(row, "bytes") / 4; /* a word is a load */
+            const double loads = json_number(row, "bytes") / 4; /* each load reads a word */
             const double latency = json_number(json_member(row, "metrics"), "latency_ns");
             assert_true(fabs(latency * loads / (1e9 * json_number(row, "median_s")) - 1) < 1e-9);
         }

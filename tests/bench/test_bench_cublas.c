@@ -1,5 +1,5 @@
 /*
- * The workers of cuBLAS and cuBLASLt, on stand-ins of both libraries over host memory
+ * Tests the workers of cuBLAS and cuBLASLt with stand-ins of both libraries in host memory
  * (tests/fake_cublas). The test shows nothing about results of the real libraries. */
 // ctest: device cuda timeout=120
 #include <setjmp.h>
@@ -18,13 +18,13 @@
 
 static char fake[TEST_TREE_PATH]; /* set by main */
 
-/* The stand-ins are built where the workers are, which needs a toolkit's headers. */
+/* The stand-ins are built together with the workers. Both need the headers of a CUDA toolkit. */
 static int workers_are_built(void) {
     return bench_peer_is_built("cublas") && bench_peer_is_built("cublaslt");
 }
 
-/* Runs a command with the stand-ins, whose GPU has this name (NULL: that of the device of this
- * run). */
+/* Runs a command with the stand-ins. `name` is the name of their GPU; NULL: that of the device of
+ * this run. */
 static cJSON *run(const char *command, const char *name, const char *log) {
     static char own_name[160];
     char gpu[200], log_file[4200];
@@ -44,8 +44,8 @@ static cJSON *run(const char *command, const char *name, const char *log) {
     return bench_run_json(command, variables, 0);
 }
 
-/* Every type, layout and batch is right; for cuBLASLt only the fastest algorithm gives right
- * results. */
+/* All types, layouts and batches give right results. With cuBLASLt, only the fastest algorithm
+ * does. */
 static void both_libraries_are_measured(void **state) {
     (void)state;
     cJSON *const root =
@@ -65,8 +65,8 @@ static void both_libraries_are_measured(void **state) {
     cJSON_Delete(root);
 }
 
-/* Calls use copies of the weights in turn, also while algorithms are tried; an algorithm that is
- * far behind is tried only three times. */
+/* Calls use copies of the weights in turn, even while algorithms are tried. A much slower algorithm
+ * is tried only three times. */
 static void weights_are_taken_in_turn(void **state) {
     (void)state;
     char log[TEST_PATH];
@@ -81,8 +81,8 @@ static void weights_are_taken_in_turn(void **state) {
     free(text);
 }
 
-/* A device that is not a GPU of the runtime is skipped, and so is a GEMM that the libraries
- * lack. */
+/* A device that the CUDA runtime does not list is skipped. A GEMM that the libraries lack is
+ * skipped, too. */
 static void what_they_lack_is_skipped(void **state) {
     (void)state;
     cJSON *root = run("bench gemm --quick --samples 1 --shapes 8x8x8 --vs cublaslt --roof none",
@@ -97,7 +97,7 @@ static void what_they_lack_is_skipped(void **state) {
     cJSON_Delete(root);
 }
 
-/* A worker without a library names it, and the variables that may name its file. */
+/* A worker that cannot load its library names the file, and the variable that may name another. */
 static void a_missing_library_is_told(void **state) {
     static const char *const variables[] = {"TANDEM_CUBLAS_LIBRARY=/nowhere/libcublas.so", NULL};
     (void)state;
@@ -109,7 +109,7 @@ static void a_missing_library_is_told(void **state) {
     cJSON_Delete(root);
 }
 
-/* A build without such headers has nothing to call: each missing worker is reported. */
+/* A build without these headers has no workers. Each missing worker is reported. */
 static void missing_workers_are_told(void **state) {
     (void)state;
     static const char *const peers[] = {"cublas", "cublaslt"};

@@ -1,4 +1,4 @@
-/* The option parser of the program: values, refusals and their messages. */
+/* Tests the option parser of the program: values, refusals and their messages. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>

@@ -308,7 +308,7 @@ TEST(a_case_becomes_rows) {
 }
 
 /*
- * Rows have their share of a measured peak, here 4 GFLOP/s. The share of a peak that could not be
+ * Each row has its share of a measured peak, here 4 GFLOP/s. The share of a peak that could not be
  * measured is null.
  */
 TEST(rows_say_what_they_reach_of_a_roof) {

@@ -1,6 +1,6 @@
 /*
- * `tandem devices` and `tandem bench` on the device of this run, with the peers that are built and
- * with fake ones. */
+ * Tests `tandem devices` and `tandem bench` on the device of this run, with the peers that are
+ * built and with fake ones. */
 // ctest: device compiled rusticl_in_ci timeout=300 cost=60
 #include <dirent.h>
 #include <stdio.h>
@@ -77,11 +77,11 @@ TEST(gemm_runs_beside_every_peer) {
     assert_int_equal(cJSON_GetArraySize(words), 14);
     assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
     assert_string_equal(cJSON_GetArrayItem(words, 9)->valuestring, "openblas,onednn,clblast");
-    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 10); /* 2 of the roof */
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 10); /* 2 of the peak */
     static const char *const cases[] = {"f32 33x17x29 nn", "f32 33x17x29 tt"};
     int roofs = 0;
     const cJSON *each;
-    cJSON_ArrayForEach(each, json_member(root, "results")) { /* prepared for the first case alone */
+    cJSON_ArrayForEach(each, json_member(root, "results")) { /* rows of the peak */
         if (strncmp(json_text(each, "case"), "fma ", 4) != 0)
             continue;
         assert_string_equal(json_text(each, "status"), "ok");
@@ -108,7 +108,7 @@ TEST(gemm_runs_beside_every_peer) {
             bench_expect_measured(bench_row(root, "openblas", cases[i]));
         if (bench_peer_is_built("onednn"))
             bench_expect_measured(bench_row(root, "onednn", cases[i]));
-        /* It sees the devices of the loader only, and not the one that Oclgrind adds. */
+        /* CLBlast sees only the devices of the loader, not the one that Oclgrind adds. */
         const cJSON *const clblast = bench_row(root, "clblast", cases[i]);
         if (strcmp(json_text(clblast, "status"), "skipped") != 0)
             bench_expect_measured(clblast);
@@ -118,7 +118,8 @@ TEST(gemm_runs_beside_every_peer) {
     cJSON_Delete(root);
 }
 
-/* The last row of the table is the plain kernel, which is never chosen if another one can run. */
+/* The last GEMM variant of the table is the reference kernel. It is never chosen if another one can
+ * run. */
 TEST(a_forced_variant_is_the_one_that_runs) {
     const char *last = NULL;
     char command[256];
@@ -137,7 +138,7 @@ TEST(a_forced_variant_is_the_one_that_runs) {
     cJSON_Delete(root);
 }
 
-/* Integer GEMMs in turn with Tandem's own f32, whose rows are labelled as such. */
+/* Integer GEMMs run in turn with Tandem's own f32 GEMM, whose rows are labelled as f32. */
 TEST(gemm_multiplies_integers) {
     cJSON *const root =
         bench_run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
@@ -156,7 +157,7 @@ TEST(gemm_multiplies_integers) {
         assert_true(json_number(row, "flops") == 2.0 * 33 * 17 * 29);
         exact += json_number(row, "max_error") == 0;
     }
-    assert_int_equal(exact, 6); /* those whose sums are the output, requantized or not */
+    assert_int_equal(exact, 6); /* rows with integer outputs */
     row = bench_row(root, "tandem", "u8s8 33x17x29 nn");
     assert_true(json_number(row, "bytes") == 33 * 29 + 29 * 17 + 4 * 33 * 17);
     assert_non_null(strstr(json_text(row, "variant"), "gemm_int_"));
@@ -165,7 +166,7 @@ TEST(gemm_multiplies_integers) {
     cJSON_Delete(root);
 }
 
-/* f16 and bf16, and weights of 8 and 4 bits, in every packing. */
+/* Runs f16, bf16, and weights of 8 and 4 bits in every packing. */
 TEST(gemm_runs_in_every_dtype_and_packing) {
     cJSON *const root =
         bench_run_json("bench gemm --quick --samples 1 --dtype f16,bf16,w8,f16w4,w4a8 "
@@ -184,8 +185,8 @@ TEST(gemm_runs_in_every_dtype_and_packing) {
 }
 
 /*
- * oneDNN adds pairs of products in 16 bits on processors without VNNI, and its manual says so. Its
- * rows must fail there, and be right everywhere else. */
+ * On processors without VNNI, oneDNN adds pairs of products in 16 bits, as its manual says. Its
+ * rows must fail there and be right everywhere else. */
 TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     char arguments[512];
     int measured = 0;
@@ -214,8 +215,8 @@ TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     test_program_release(&result);
 }
 
-/* These peers are built if there is a toolkit; most people will read their message on a machine
- * without a GPU. */
+/* These peers are built only with a CUDA toolkit. On most machines there is no GPU, and the row
+ * must give that reason. */
 TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON *const root = bench_run_json(
         "bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
@@ -234,8 +235,8 @@ TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON_Delete(root);
 }
 
-/* Writes a peer of the user: a script in TANDEM_PEER_DIR takes precedence over the peer that is
- * built. */
+/* Writes a script as a peer of the user. A script in TANDEM_PEER_DIR takes precedence over the peer
+ * that was built. */
 static void write_peer(const char *folder, const char *peer, const char *script) {
     char path[256];
     snprintf(path, sizeof path, "%s/tandem-peer-%s", folder, peer);
@@ -287,7 +288,7 @@ TEST(peers_that_fail_do_not_end_the_run) {
         assert_true(cJSON_IsNull(json_member(row, "median_s")));
     }
     cJSON_Delete(root);
-    /* It writes zeros, which are not the result of an integer GEMM either. */
+    /* This peer writes zeros, which are wrong for an integer GEMM, too. */
     write_peer(folder, "onednn", "exec \"$(dirname \"$0\")/tandem-peer-clblast\"\n");
     root = bench_run_json("bench gemm --quick --shapes 8x8x8 --dtype u8s8 --roof none --vs onednn",
                           variables, 1);
@@ -301,7 +302,7 @@ TEST(peers_that_fail_do_not_end_the_run) {
     assert_int_equal(rmdir(folder), 0);
 }
 
-/* Parent and worker each list the devices: an index must mean the same device to both. */
+/* Parent and worker each list the devices. An index must mean the same device to both. */
 TEST(a_worker_refuses_a_device_that_is_another_one) {
     const gemm_case product = {.types = GEMM_F32, .m = 8, .n = 8, .k = 8};
     const memory_case copy = {.operation = MEMORY_COPY, .bytes = 64, .threads = 1};
@@ -326,7 +327,7 @@ TEST(a_worker_refuses_a_device_that_is_another_one) {
     }
 }
 
-/* The worker chooses the kernel: its log appears here, once. */
+/* The worker chooses the kernel, and its log is shown once. */
 TEST(the_log_of_the_worker_is_shown) {
     static const char *const logged[] = {"TANDEM_LOG=dispatch", NULL};
     char arguments[256];
@@ -346,7 +347,7 @@ TEST(the_log_of_the_worker_is_shown) {
     test_program_release(&result);
 }
 
-/* A driver opens files of its own: none of them may become the standard output that was closed. */
+/* A driver opens files. None of them may take the place of the closed standard output. */
 TEST(output_that_cannot_be_written_is_a_failure) {
     static const char *const outputs[] = {"/dev/full", NULL};
     char digits[TEST_TREE_PATH], infer[TEST_TREE_PATH + 100], arguments[TEST_TREE_PATH + 300];

@@ -1,4 +1,4 @@
-/* Statistics and the stopping rule of the benchmarks, and tables for people. */
+/* Tests the statistics and the stopping rule of the benchmarks, and text tables. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -100,7 +100,7 @@ TEST(gemv_is_measured_beside_reading) {
     cJSON_Delete(root);
 }
 
-/* Right outputs pass. An output fails if one element is outside its bound, at any position. */
+/* Right outputs pass. An output fails if one element at any position exceeds its tolerance. */
 TEST(elementwise_outputs_are_checked) {
     elementwise_case item = {.dtype = TDM_F32, .to = TDM_BF16, .count = 70003, .seed = 3};
     static const char *const names[] = {"gelu", "sub", "convert"};
@@ -138,7 +138,7 @@ TEST(elementwise_outputs_are_checked) {
     }
 }
 
-/* The baseline of a case moves as many bytes, with the same ratio of reads to writes. */
+/* The baseline of a case moves equally many bytes, with the same ratio of reads to writes. */
 TEST(traffic_beside_elementwise_is_alike) {
     static const struct {
         const char *name;
@@ -307,7 +307,7 @@ TEST(allocation_is_measured_beside_malloc_and_the_driver) {
     assert_true(json_number(json_member(row, "shape"), "live") == 7);
     assert_true(json_number(json_member(row, "metrics"), "visited_per_operation") < 8);
     assert_string_equal(json_text(cJSON_GetArrayItem(results, 2), "variant"), "driver");
-    /* The time is that of one operation. A call consists of some hundreds. */
+    /* The median is the time of one operation. A call consists of some hundreds of operations. */
     assert_true(json_number(row, "median_s") < 1e-4);
     row = cJSON_GetArrayItem(results, 3);
     assert_string_equal(json_text(row, "case"), "lifo 7 live, 3 threads");

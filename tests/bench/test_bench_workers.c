@@ -1,4 +1,5 @@
-/* Workers that crash, hang or lie: each loses its row with a reason, and the others continue. */
+/* Tests workers that crash, hang or lie. Each one loses its row with a reason, and the others
+ * continue. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +16,7 @@ static char folder[] = "/tmp/tandem-test-XXXXXX";
 
 static const char greeting[] = "echo 'ready protocol=1 impl=fake version=a%20b'\n";
 
-/* A healthy worker: its output is the 2 bytes "ok", at 1 ms per call unless CALL_S is set. */
+/* This worker is healthy. It outputs the 2 bytes "ok". A call takes 1 ms unless CALL_S is set. */
 static const char healthy_loop[] =
     "while read -r word rest; do case $word in\n"
     "describe) echo 'ok variant=kernel%20one' ;;\n"
@@ -78,7 +79,7 @@ TEST(a_healthy_worker_is_measured) {
     remove_scripts(&contender, 1);
 }
 
-/* Pipelined calls share a wait, as long as their batch is not long. */
+/* Pipelined calls share one wait, as long as their batch is short. */
 TEST(calls_are_divided_into_batches_and_turns) {
     static const struct {
         const char *call_s;
@@ -140,8 +141,8 @@ TEST(samples_can_be_bounded) {
     remove_scripts(&contender, 1);
 }
 
-/* The user data of verify_and_end, which ends the suite's time `after_s` seconds after the
- * check. */
+/* This is the user data of verify_and_end. That function ends the suite's time `after_s` seconds
+ * after the check. */
 typedef struct ending {
     bench_plan plan;
     double after_s;
@@ -190,7 +191,7 @@ TEST(time_that_is_over_ends_a_case_and_begins_none) {
     remove_scripts(contenders, 3);
 }
 
-/* A worker that fails is wrong even if it was the last one for which there was time. */
+/* A wrong result counts as a failure even if the suite's time has ended. */
 TEST(a_failure_is_one_when_the_time_is_over) {
     bench_contender contender = make_contender("wrong", greeting,
                                                "read l; echo ok; read l; echo ok 1; read l; "
@@ -210,8 +211,8 @@ typedef struct sick_worker {
     const char *second;
     const char *reason;
     result_status status;
-    double timeout_s; /* 0: the plan's; else times test_time_factor() */
-    double told_s;    /* appended to the reason, likewise */
+    double timeout_s; /* 0: the plan's; otherwise multiplied by test_time_factor() */
+    double told_s;    /* appended to the reason, multiplied likewise */
 } sick_worker;
 
 static const sick_worker sick_workers[] = {
@@ -284,7 +285,7 @@ TEST(a_sick_worker_loses_its_row_and_nothing_else) {
     }
 }
 
-/* The worker is right at first, then it hangs while it is timed. */
+/* The worker gives right results at first, then it hangs while it is timed. */
 TEST(a_worker_that_hangs_later_is_stopped) {
     bench_contender contenders[] = {
         make_contender("later", greeting,
@@ -304,7 +305,7 @@ TEST(a_worker_that_hangs_later_is_stopped) {
     remove_scripts(contenders, 2);
 }
 
-/* After a failure this process always fails; the process that is started next is healthy. */
+/* After a failure this process always fails. The process that is started next is healthy. */
 TEST(a_failed_worker_is_started_afresh_for_the_next_case) {
     char first[512];
     snprintf(first, sizeof first,

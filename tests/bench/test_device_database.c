@@ -1,12 +1,13 @@
-/* The datasheets: every value names its source, and names of drivers find their datasheet and no
- * other. */
+/* Tests the datasheets. Every datasheet names its source. A driver's device name finds the
+ * datasheet of that device and no other. */
 #include <math.h>
 #include <string.h>
 
 #include "bench/record/device_database.h"
 #include "tests/support/test_case.h"
 
-/* Every datasheet is complete, except for the last cache of one device, which no source gives. */
+/* Every datasheet is complete, except for the last-level cache of one device, which no source
+ * gives. */
 TEST(every_sheet_is_whole) {
     for (size_t i = 0; datasheet_at(i) != NULL; i++) {
         const datasheet *const sheet = datasheet_at(i);
@@ -22,12 +23,12 @@ TEST(every_sheet_is_whole) {
     }
 }
 
-/* A bus moves its width in each transfer: an absurd transfer rate reveals a typing error in a
+/* Each pin of a bus moves one bit per transfer. An absurd transfer rate reveals a typing error in a
  * datasheet. */
 TEST(bandwidths_fit_their_bus) {
     static const struct {
         const char *memory;
-        double least; /* GT/s of a pin */
+        double least; /* GT/s per pin */
         double most;
     } rows[] = {
         {"HBM2", 1, 2.5},    {"HBM2e", 2.4, 3.7}, {"HBM3", 5, 6.5},    {"HBM3e", 6, 9.9},
@@ -46,7 +47,7 @@ TEST(bandwidths_fit_their_bus) {
         if (!(speed >= rows[row].least && speed <= rows[row].most))
             fail_msg("%s: %g GT/s of a pin", sheet->name, speed);
     }
-    assert_int_equal(seen, 0xff); /* every type of memory is there */
+    assert_int_equal(seen, 0xff); /* every type of memory occurs */
 }
 
 static void finds(const char *device, const char *sheet) {
@@ -72,7 +73,7 @@ TEST(names_of_drivers) {
     finds("NVIDIA H100 NVL", NULL);
     finds("NVIDIA H200", "H200");
     finds("NVIDIA H200 NVL", NULL);
-    finds("NVIDIA H200 MIG 1g.18gb", NULL); /* a seventh of it */
+    finds("NVIDIA H200 MIG 1g.18gb", NULL); /* a seventh of the GPU */
     finds("NVIDIA A100-SXM4-40GB MIG 3g.20gb", NULL);
     finds("NVIDIA H100 80GB HBM3 MIG 1g.10gb", NULL);
     finds("NVIDIA A100-40 SXM4 MIG 1g.5gb", NULL); /* with a word between */
@@ -81,7 +82,7 @@ TEST(names_of_drivers) {
     finds("NVIDIA L40", NULL);
     finds("NVIDIA A10G", NULL);
     finds("Tesla T4", "T4");
-    // 8 or 16 GB, and characters between the words
+    // The device has 8 or 16 GB, and its name has characters between the words.
     finds("Intel(R) Arc(TM) A770 Graphics", NULL);
     finds("AMD Instinct MI300X", "MI300X");
     finds("pthread-skylake-avx512-AMD EPYC", NULL);

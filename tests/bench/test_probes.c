@@ -1,4 +1,5 @@
-/* The kernels that only measure: every row on every device, and checks that detect mistakes.
+/* Tests the kernels that only measure: every variant on every device. The checks of their outputs
+ * must detect mistakes.
  * ctest: device */
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,8 +39,8 @@ static const memory_case streams[] = {
     {.operation = MEMORY_CHASE, .bytes = 5000, .amount = 96, .seed = 12},
 };
 
-/* Fewer bytes than a step has, whole and partial numbers of steps, and more than one
- * work-group's. */
+/* These sizes are less than a step, whole and partial numbers of steps, and more than one
+ * work-group. */
 static const quant_case mixes[] = {
     {.operation = QUANT_STREAM, .reads = 4, .writes = 1, .copied = 1, .seed = 1},
     {.operation = QUANT_STREAM, .reads = 4, .writes = 1, .copied = 300000, .seed = 2},
@@ -53,8 +54,8 @@ static int check(bench_verifier verify, const void *item, const void *output, si
     return verify(item, output, bytes, &max_error, reason);
 }
 
-/* Checks that the right output passes. A changed word at `place` or at the end, a single word, and
- * the output of another case (or NULL) must be detected. */
+/* Checks that the right output passes, and that wrong ones do not. Wrong are a changed word at
+ * `place` or at the end, a single word, and the output of `other` (NULL: none). */
 static void require_checked(bench_verifier verify, const void *item, const void *other,
                             size_t place, uint32_t *output, size_t bytes) {
     const size_t places[] = {place, bytes / sizeof *output - 1};
@@ -128,8 +129,8 @@ static void run_stream(const test_device *device, const tdm_variant *row, const 
             run_stream_once(device, item, &forms[i]);
 }
 
-/* Runs with and without non-temporal stores: first as the size requires, then the other way, with
- * prefetches. */
+/* Runs twice. The first run uses non-temporal stores as the size requires; the second inverts that
+ * and prefetches. */
 static void run_mix(const test_device *device, const tdm_variant *row, const void *user) {
     const quant_case *const item = user;
     quant_case other = *item;
@@ -176,7 +177,7 @@ static bool is_of_mix(const tdm_variant *row, const void *user) {
 TEST(every_row) {
     static const struct {
         const void *cases;
-        size_t bytes, size; /* of all, of one */
+        size_t bytes, size; /* of all cases, of one case */
         bool (*takes)(const tdm_variant *row, const void *item);
         void (*run)(const test_device *device, const tdm_variant *row, const void *item);
     } kinds[] = {{probes, sizeof probes, sizeof *probes, is_of_probe, run_probe},
@@ -201,8 +202,8 @@ TEST(every_row) {
         test_require_all_variants(ops[i]);
 }
 
-/* Calls traverse the whole circle: a call that restarted each time would stay in a cache, however
- * large the array. */
+/* Calls traverse the whole circle. A call that restarted each time would stay in a cache, however
+ * large the array is. */
 DEVICE_TEST(a_chase_goes_on_where_the_last_call_ended) {
     const memory_case item = {
         .operation = MEMORY_CHASE, .bytes = 64 * 101, .amount = 32, .seed = 3};
@@ -222,7 +223,7 @@ DEVICE_TEST(a_chase_goes_on_where_the_last_call_ended) {
     stream_run_release(&run);
 }
 
-/* A request that would silently go wrong in one call, or overflow, is refused. */
+/* Requests that would silently give wrong results or overflow are refused. */
 DEVICE_TEST(too_much_is_refused) {
     probe_run run;
     stream_run stream;

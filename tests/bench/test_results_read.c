@@ -1,5 +1,5 @@
-/* The reader of results files: accepted and refused files, its messages, and that no text makes it
- * crash. */
+/* Tests the reader of results files: accepted files, refused files and messages. No text may make
+ * it crash. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,8 +31,7 @@ static const char valid[] =
     "\"packing\":null,\"shape\":{},\"raw_s\":[],\"median_s\":null,\"status\":\"skipped\","
     "\"reason\":\"no worker\"}]}";
 
-/* Returns the valid text with the first `from` replaced by `to`; with `to` appended if `from` is
- * "". */
+/* Returns the valid text with the first `from` replaced by `to`. Appends `to` if `from` is "". */
 static char *changed(const char *from, const char *to) {
     static char text[8192];
     const char *const place = from[0] == '\0' ? valid + strlen(valid) : strstr(valid, from);
@@ -223,7 +222,7 @@ TEST(files_that_are_none) {
     results_file_release(&file);
 }
 
-/* Changes, removes or doubles a few bytes of the text. Returns its new length. */
+/* Changes, removes or duplicates a few bytes of the text. Returns its new length. */
 static size_t mutate(uint64_t seed, char *text, size_t length) {
     static const char bytes[] = "{}[]\",:0-.eE9\\un\0 \xff";
     const int changes = 1 + (int)(random_bits(seed, 0) % 4);

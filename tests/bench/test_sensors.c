@@ -1,5 +1,4 @@
-/* Energy, power and clocks from a stand-in for NVML, with each possible reduction of its
- * functions. */
+/* Tests energy, power and clocks from stand-ins for NVML. Some of them lack functions or fail. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +10,7 @@
 
 #define LIBRARY(kind) TANDEM_BINARY_DIR "/lib/libtandem_fake_nvml_" kind ".so"
 
-/* GPUs of this name are at 0000:3a:00.0 and 0000:3b:00.0. */
+/* Opens the sensors of a GPU. The stand-ins have two GPUs, at 0000:3a:00.0 and 0000:3b:00.0. */
 static sensors *open_gpu(const char *library, const char *name, const char *address) {
     tdm_device_info device = {.type = TDM_DEVICE_GPU};
     snprintf(device.name, sizeof device.name, "%s", name);
@@ -54,7 +53,8 @@ TEST(failing_calls_are_nulls) {
     sensors_close(own);
 }
 
-/* Figures of another device would be worse than none. */
+/* A GPU that is not identified for certain has no sensors. Figures of another device would be worse
+ * than none. */
 TEST(a_device_that_is_not_certain_has_no_sensors) {
     static const char *const rows[][3] = {
         {LIBRARY("whole"), "Fake GPU 0", ""},
@@ -69,7 +69,7 @@ TEST(a_device_that_is_not_certain_has_no_sensors) {
     sensors_close(NULL);
 }
 
-/* Half a joule passes between the readings before and after each turn. */
+/* The energy grows by half a joule between the readings before and after each turn. */
 TEST(turns_are_counted) {
     static bench_contender contender;
     worker_text request = {.length = 0};

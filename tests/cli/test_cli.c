@@ -23,7 +23,7 @@ enum {
     PATIENCE_S = 60
 };
 
-/* Environment of a machine without any driver. */
+/* These variables give the environment of a machine without any driver. */
 static const char *const no_drivers[] = {
     "OCL_ICD_VENDORS=/nonexistent", "OPENCL_VENDOR_PATH=/nonexistent",
     "TANDEM_OPENCL_LIBRARY=/nonexistent/libOpenCL.so", "TANDEM_CACHE_DIR=off", NULL};
@@ -168,7 +168,7 @@ TEST(a_mistyped_word_has_a_suggestion) {
     expect("q", 2, NULL, "unknown command 'q'; choose one of");
 }
 
-/* The table of bash completions is queried as bash queries it. */
+/* Queries the completion function in the way that bash does. */
 TEST(bash_completes) {
     static const char script[] = "source <(%s completion bash)\n"
                                  "try() { COMP_WORDS=(\"$@\") COMP_CWORD=$(($# - 1)); _tandem; "
@@ -216,7 +216,7 @@ TEST(the_manual_has_every_command) {
     test_program_release(&result);
 }
 
-/* Without any driver, `devices` still reports that there is no device, and why. */
+/* Without any driver, `devices` still reports that there is no device, and gives the reason. */
 TEST(a_device_that_is_not_there_has_its_own_exit_code) {
     static const struct {
         const char *arguments;

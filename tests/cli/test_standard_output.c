@@ -52,7 +52,8 @@ TEST(all_that_was_written_is_well) {
     fclose(stream);
 }
 
-/* A worker that died leaves EPIPE in errno, which belongs to another pipe. */
+/* errno may hold EPIPE from the pipe of a worker that died. That says nothing about standard
+ * output. */
 TEST(an_earlier_loss_is_told_whatever_errno_says) {
     static const int values[] = {EPIPE, 0, ENOENT};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
@@ -72,7 +73,7 @@ TEST(the_last_flush_names_its_reason) {
     fclose(stream);
 }
 
-/* A reader that closed the pipe is no error, neither at the last flush nor earlier. */
+/* It is no error if the reader closed the pipe, neither at the last flush nor earlier. */
 TEST(a_reader_who_went_away_lost_nothing) {
     int ends[2];
     signal(SIGPIPE, SIG_IGN);
@@ -89,7 +90,7 @@ TEST(a_reader_who_went_away_lost_nothing) {
     fclose(stream);
 }
 
-/* Returns the number that a newly opened file gets in a child that closed `descriptor`. */
+/* Returns the descriptor that the next opened file gets in a child that closed `descriptor`. */
 static int number_of_the_next_file(int descriptor, int occupy) {
     const pid_t child = fork();
     if (child == 0) {

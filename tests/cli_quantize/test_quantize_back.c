@@ -86,8 +86,8 @@ TEST_WITH(codes_become_the_numbers_they_stand_for, test_checkpoint_enter, test_c
 }
 
 /*
- * A safetensors file does not distinguish blocks from other bytes, so their metadata must be
- * removed with them.
+ * Only metadata tells blocks from other bytes in a safetensors file. It must be removed when the
+ * blocks are dequantized.
  */
 TEST_WITH(blocks_become_numbers_that_can_be_read, test_checkpoint_enter, test_checkpoint_leave) {
     static const char *const schemes[] = {"q8_0", "q4_0"};

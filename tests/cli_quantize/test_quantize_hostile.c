@@ -291,8 +291,8 @@ static int quantize_quietly(const char *input, const char *output, const char *s
 }
 
 /*
- * One to four damaged bytes, most in the header: the file is refused without output, or the output
- * can be read.
+ * One to four bytes are damaged, most of them in the header. Either the file is refused without
+ * output, or the output can be read.
  */
 TEST_WITH(damage_is_refused_or_harmless, test_checkpoint_enter, test_checkpoint_leave) {
     enum {

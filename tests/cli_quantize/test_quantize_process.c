@@ -150,9 +150,9 @@ static int await_stop(pid_t process, int *number) {
 }
 
 /*
- * The kernel drops a signal without a handler for the first process of a container, so it does not
- * end that process. A tracer here drops the second signal, which the handler raises to end the
- * process.
+ * The kernel drops a signal without a handler for the first process of a container. The handler
+ * raises the signal again, which therefore does not end that process. A tracer here drops this
+ * second signal.
  */
 TEST_WITH(signals_end_the_first_process_of_a_container, test_checkpoint_enter,
           test_checkpoint_leave) {
@@ -191,8 +191,8 @@ TEST_WITH(signals_end_the_first_process_of_a_container, test_checkpoint_enter,
 }
 
 /*
- * A killed process with the same number, first in its container, may have left a file. It stays and
- * does no harm.
+ * A killed process with the same process ID may have left a file; each container starts again with
+ * ID 1. The file stays and does no harm.
  */
 TEST_WITH(a_left_over_file_is_in_nobodys_way, test_checkpoint_enter, test_checkpoint_leave) {
     int status = 0;
@@ -212,8 +212,9 @@ TEST_WITH(a_left_over_file_is_in_nobodys_way, test_checkpoint_enter, test_checkp
 }
 
 /*
- * Returns the largest resident set of a process so far in KiB; 0 before it executes the program.
- * The value of wait4 starts with the memory of the process that forked.
+ * Returns the largest resident set of a process so far in KiB. Returns 0 before the process
+ * executes the program. wait4 is not used, because its value includes the memory of the process
+ * that forked.
  */
 static long resident_peak(pid_t process) {
     char path[64];

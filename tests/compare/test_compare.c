@@ -274,7 +274,8 @@ TEST(unlike_machines_are_refused_or_marked) {
     test_program_release(&result);
 }
 
-/* Probes adapt their length to the device, so twice the work in equal time is twice the speed. */
+/* Probes adapt the length of their loops to the device. Twice the work in equal time is therefore
+ * twice the speed. */
 TEST(loops_of_other_lengths_are_compared_by_their_rates) {
     static const struct {
         const char *suite;
@@ -494,7 +495,7 @@ typedef struct device_row {
     const char *impl;
     const char *mode;
     const char *dtype;
-    double set_mb;     /* bytes that a loop touches; 0: no loop */
+    double set_mb;     /* MB that a loop touches; 0: no loop */
     double rate;       /* GB/s, or GFLOP/s if there is no set; 0: none */
     double latency_ns; /* 0: none */
 } device_row;

@@ -1,6 +1,6 @@
 /*
- * A user's program: fills a tensor on the first device, adds it to itself and reads it back. It
- * builds as C11 and as C++.
+ * This is a user's program. It fills a tensor on the first device, adds it to itself and reads it
+ * back. It builds as C11 and as C++.
  */
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /*
- * Fails if a number or a layout that the CUDA backend declares differs from the toolkit's header.
+ * Fails if a constant or a layout that the CUDA backend declares differs from the toolkit's header.
  * Also fails if the backend requires a function that is newer than its oldest supported driver. */
 #include <stdbool.h>
 #include <stdio.h>

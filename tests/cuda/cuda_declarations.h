@@ -1,9 +1,9 @@
-/* The two tables that check_cuda_declarations compares. */
+/* This header declares the two tables that check_cuda_declarations compares. */
 #ifndef TANDEM_TESTS_CUDA_CUDA_DECLARATIONS_H
 #define TANDEM_TESTS_CUDA_CUDA_DECLARATIONS_H
 
 typedef struct cuda_declaration {
-    const char *what; /* NULL after the last */
+    const char *what; /* NULL behind the last row */
     long value;
 } cuda_declaration;
 

@@ -1,4 +1,5 @@
-// A device of the simulated driver for one test, and a gate that blocks its stream.
+// This header provides a device of the simulated driver for one test, and a gate that blocks its
+// stream.
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_RIG_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_RIG_H
 
@@ -61,7 +62,8 @@ struct gate {
         while (!static_cast<gate *>(user)->open.load())
             std::this_thread::yield();
     }
-    /* Opens the gate soon, while the caller waits for work behind it. */
+    /* Opens the gate from another thread after 20 ms, while the caller waits for work behind the
+     * gate. */
     std::thread open_soon() {
         return std::thread([this] {
             std::this_thread::sleep_for(std::chrono::milliseconds(20));
@@ -70,7 +72,8 @@ struct gate {
     }
 };
 
-/* Sets up one small device of Hopper; call it before the driver's first call. */
+/* Sets up one small device of compute capability 9.0. Call this before the first call of the
+ * driver. */
 static inline int set_device_of_tests(void **) {
     return setenv("TANDEM_SIMULATOR_ARCHITECTURE", "9.0", 1) != 0 ||
            setenv("TANDEM_SIMULATOR_MEMORY", "1048576", 1) != 0 ||

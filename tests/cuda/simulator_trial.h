@@ -1,4 +1,5 @@
-// Runs one kernel on the simulated device: for tests of the operations of compute capability 9.0a.
+// This header runs one kernel on the simulated device. It is for tests of the operations of compute
+// capability 9.0a.
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_TRIAL_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_TRIAL_H
 
@@ -30,7 +31,7 @@ static sim_outcome run(sim_worker &worker, const trial &t, const Values &...valu
         sim_kernel_find(t.kernel),
         pointers,
         {t.threads, 1, 1},
-        {2 * t.cluster, 1, 1}, /* the threads run in one order, then in the other */
+        {2 * t.cluster, 1, 1}, /* two clusters, whose threads run in opposite orders */
         {t.cluster, 1, 1},
         t.dynamic_bytes,
         48 * 1024,

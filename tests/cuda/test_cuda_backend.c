@@ -1,5 +1,5 @@
-// The CUDA backend through its function table: pinned memory, contexts, failures after enqueue,
-// launch limits, native handles.
+// Tests the CUDA backend through its function table: pinned memory, contexts, failures after
+// enqueue, launch limits, native handles.
 // ctest: device cuda
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -44,7 +44,7 @@ DEVICE_TEST(pinned_copies_are_in_stream_order) {
 
 /* ---- contexts -------------------------------------------------------------------------------- */
 
-/* After every slot the thread's current context is the previous one: none. */
+/* After each call through the function table, the thread again has no current context. */
 DEVICE_TEST(no_context_stays_behind) {
     const char *const named = getenv("TANDEM_CUDA_LIBRARY");
     void *const library = dlopen(named ? named : "libcuda.so.1", RTLD_NOW | RTLD_NOLOAD);
@@ -86,8 +86,8 @@ static CUresult count_pop(CUcontext *context) {
     return CUDA_SUCCESS;
 }
 
-/* If the context cannot be entered, nothing is called in it, and the caller's own context stays
- * current. */
+/* If a context cannot be entered, the backend calls nothing in it and does not leave it. The
+ * caller's own context stays current. */
 DEVICE_TEST(what_was_not_entered_is_not_left) {
     backend_rig r = rig_open(device);
     tdm_bk_memory *memory;
@@ -131,8 +131,8 @@ static void take_long(void *done) {
     atomic_store((atomic_bool *)done, true);
 }
 
-/* A caller that waits for an event may then free what the work before it uses. A driver call that
- * fails once must not end the wait. */
+/* A wait for an event lasts until the work before the event is done, because the caller may then
+ * free memory. A driver call that fails once must not end the wait. */
 DEVICE_TEST(a_wait_for_an_event_waits_whatever_fails) {
     static const struct {
         const char *call;
@@ -161,8 +161,8 @@ DEVICE_TEST(a_wait_for_an_event_waits_whatever_fails) {
     rig_close(&r);
 }
 
-/* The driver does not say which work failed. If there is only one operation, it is named; else the
- * detail lists them all. */
+/* The driver does not say which work failed. If all work has one name, that name is reported;
+ * otherwise the detail lists all names. */
 DEVICE_TEST(failed_work_is_named) {
     backend_rig r = rig_open(device);
     const int32_t value = 7;
@@ -181,8 +181,8 @@ DEVICE_TEST(failed_work_is_named) {
     rig_close(&r);
 }
 
-/* A failure belongs to the device: with work on two streams neither stream is named as the
- * cause. */
+/* The driver reports a failure of the device. If two streams have work, neither of them is named as
+ * the cause. */
 DEVICE_TEST(failed_work_of_two_streams) {
     backend_rig r = rig_open(device);
     const int32_t value = 7;
@@ -205,7 +205,7 @@ DEVICE_TEST(failed_work_of_two_streams) {
     rig_close(&r);
 }
 
-/* A failure of earlier work, reported by a later call, is not attributed to that call. */
+/* A later call may report the failure of earlier work. It is not attributed to that call. */
 DEVICE_TEST(failure_at_an_enqueue_is_of_earlier_work) {
     backend_rig r = rig_open(device);
     const int32_t value = 7;
@@ -311,8 +311,8 @@ DEVICE_TEST(local_memory_of_a_launch) {
     rig_close(&r);
 }
 
-/* Expected numbers under the simulator's limits: 2048 threads and 228 KiB for each multiprocessor;
- * each block takes 1 KiB for itself. */
+/* The expected numbers follow from the simulator's limits: 2048 threads and 228 KiB for each
+ * multiprocessor. Each block takes 1 KiB for itself. */
 DEVICE_TEST(groups_that_a_unit_holds) {
     static const struct {
         uint32_t items, local_bytes, groups;
@@ -367,7 +367,7 @@ DEVICE_TEST(clusters_that_the_device_holds) {
     tdm_fault_plant("cuOccupancyMaxActiveClusters", 1, CUDA_ERROR_UNKNOWN, false);
     const uint32_t held = tdm_kernel_resident_clusters(own.device, kernel, 2, 384, 0);
     tdm_fault_clear();
-    assert_int_equal(held, 0); // the query is made again
+    assert_int_equal(held, 0); // the failed query is not cached
     TEST_OK(r.api->kernel_clusters(kernel->native, 2, 384, 0, &clusters));
     assert_true(clusters > 0);
     assert_int_equal(tdm_kernel_resident_clusters(own.device, kernel, 2, 384, 0), clusters);

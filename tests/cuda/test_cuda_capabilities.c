@@ -1,7 +1,7 @@
 /*
- * Effects of the compute capability: the kernel variants that GEMMs get on this device, the
- * variants that it refuses and why, and the requests that its driver rejects. The simulator runs
- * this test as 7.5, 8.0 and 9.0. */
+ * Tests the effects of the compute capability: the variants that GEMMs get, the variants that are
+ * refused, and the requests that the driver rejects. The simulator runs this test as 7.5, 8.0 and
+ * 9.0. */
 // ctest: device cuda timeout=60
 #include <string.h>
 
@@ -16,13 +16,13 @@
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* A GEMM on a device with `has` and without `lacks`; B is N x K if it is transposed. */
+/* This GEMM runs on devices that have `has` and lack `lacks`. B is N x K if it is transposed. */
 typedef struct choice_row {
     uint32_t has, lacks;
     tdm_dtype a, b;
     int64_t m;
     int turned;
-    const char *part; /* part of the name of its variant */
+    const char *part; /* part of the name of the expected variant */
 } choice_row;
 
 static const choice_row choices[] = {
@@ -79,7 +79,7 @@ DEVICE_TEST(products_get_the_rows_of_their_device) {
         check_choice(device, &choices[i]);
 }
 
-/* Every variant that needs more than the device has is refused, by name, on request. */
+/* A variant that needs more than the device has is refused if it is requested by name. */
 DEVICE_TEST(rows_of_later_devices_are_refused) {
     const choice_row products[] = {
         {0, 0, TDM_F16, TDM_F16, 4096, 0, "gemm_f16_"},
@@ -145,7 +145,7 @@ DEVICE_TEST(clusters_are_refused_before_they_are_there) {
     rig_close(&r);
 }
 
-/* The driver also refuses a tensor map there; the status has the native name once. */
+/* The driver also refuses a tensor map there. The detail contains the native name of the error. */
 DEVICE_TEST(tensor_maps_are_refused_before_they_are_there) {
     backend_rig r = rig_open(device);
     CUtensorMap map;

@@ -1,5 +1,5 @@
-// Recorded graphs on CUDA. The driver replays them in one call, with the same bits and lifetimes as
-// the library's own replay. The library replays a graph that the driver refuses.
+// Tests recorded graphs on CUDA. The driver replays a graph in one call, with the same bits and
+// lifetimes as the library's own replay. The library replays a graph that the driver refuses.
 // ctest: device cuda
 #include <stdatomic.h>
 #include <stdio.h>
@@ -54,8 +54,8 @@ static void work_close(work *w) {
     tdm_tensor_destroy(w->row);
 }
 
-/* Computes d = a + neg(softmax(a)) in launches, then copies d to b and fills a row of b. This has
- * every kind of command that is recorded. */
+/* Launches kernels for d = a + neg(softmax(a)), then copies d to b and fills a row of b. The work
+ * contains every kind of command that can be recorded. */
 static void do_work(const work *w) {
     TEST_OK(tdm_softmax(w->stream, w->a, 1, w->b));
     TEST_OK(tdm_unary_op(w->stream, TDM_NEG, w->b, w->c));
@@ -83,7 +83,7 @@ static void poison(const work *w) {
     TEST_OK(tdm_tensor_fill(w->stream, -99, w->d));
 }
 
-/* Returns how often a launch of the graph calls the driver's function. */
+/* Launches the graph and returns how often this calls the driver's function. */
 static long calls_of(const char *call, tdm_graph *graph, tdm_stream *stream) {
     tdm_fault_plant(call, -1, 0, false);
     const tdm_status status = tdm_graph_launch(graph, stream);
@@ -106,7 +106,7 @@ static void expect_same(const work *w, tdm_graph *graph, const uint32_t *expecte
 
 DEVICE_TEST(replay_is_one_call) {
     work w = work_open(device->stream);
-    do_work(&w); // kernels are built now
+    do_work(&w); // kernels are built here
     uint32_t expected[SIZE * SIZE];
     fetch(&w, expected);
     tdm_graph *const graph = record(&w);
@@ -130,7 +130,8 @@ static void keep_log(void *user, tdm_log_level level, const char *topic, const c
         snprintf(logged + used, sizeof logged - used, "%s\n", message);
 }
 
-/* After any refusal by the driver the graph works as well; the log says which side replays it. */
+/* A graph works whatever the driver refuses. The log says whether the driver or the library replays
+ * it. */
 DEVICE_TEST(the_library_replays_what_the_driver_refuses) {
     static const struct {
         const char *call;
@@ -175,7 +176,7 @@ DEVICE_TEST(the_library_replays_what_the_driver_refuses) {
     work_close(&w);
 }
 
-/* A driver before CUDA 11.4 has no graphs that the backend can use. */
+/* Before CUDA 11.4, the driver has no graphs that the backend can use. */
 DEVICE_TEST(old_drivers_have_none) {
     work w = work_open(device->stream);
     do_work(&w);
@@ -213,13 +214,13 @@ DEVICE_TEST(refusals_at_a_launch) {
     TEST_OK(status);
     fetch(&w, found);
     assert_memory_equal(found, expected, BYTES);
-    assert_int_equal(calls_of("cuGraphLaunch", graph, w.stream), 1); // it is tried again
+    assert_int_equal(calls_of("cuGraphLaunch", graph, w.stream), 1); // the driver replays again
     tdm_graph_destroy(graph);
     work_close(&w);
 }
 
-/* A host task runs even if the device is lost, so the library replays it: once for each launch, in
- * its order. */
+/* A host task must run even if the device is lost. Therefore the library replays graphs with host
+ * tasks, in order and once per launch. */
 static void note_order(void *user) {
     ++*(int *)user;
 }
@@ -256,8 +257,8 @@ static void expect_all(tdm_stream *stream, const tdm_tensor *tensor, float value
 }
 
 /*
- * The graph and its tensors are destroyed while it waits to run. The next owner of their memory, on
- * another stream, uses it after the graph has run. */
+ * The graph and its tensors are destroyed while the graph waits to run. Another stream then gets
+ * their memory, and must not use it before the graph has run. */
 DEVICE_TEST(a_graph_may_go_while_it_runs) {
     own_device own = own_device_open_slabs(device, 0);
     atomic_bool gate = false;
@@ -281,7 +282,7 @@ DEVICE_TEST(a_graph_may_go_while_it_runs) {
         heirs[i] = matrix(own.device);
         TEST_OK(tdm_tensor_fill(other, 7, heirs[i]));
     }
-    // anything that does not wait has run by then
+    // Work that does not wait for the graph has run by then.
     nanosleep(&(struct timespec){.tv_nsec = 50000000}, NULL);
     atomic_store(&gate, true);
     TEST_OK(tdm_stream_synchronize(own.stream));
@@ -293,8 +294,8 @@ DEVICE_TEST(a_graph_may_go_while_it_runs) {
     own_device_close(&own);
 }
 
-/* If another stream still uses the memory, the first launch of a graph that uses it waits, as
- * single commands do. */
+/* Another stream may still use the memory of a graph's tensors. The first launch of the graph waits
+ * for that stream, as single commands do. */
 DEVICE_TEST(a_graph_waits_for_former_users) {
     enum {
         MOST = 256
@@ -314,7 +315,7 @@ DEVICE_TEST(a_graph_waits_for_former_users) {
     TEST_OK(tdm_tensor_fill(other, 5, taken[0]));
     tdm_tensor_destroy(taken[0]);
     TEST_OK(tdm_stream_flush(own.stream));
-    // The memory limit makes the pool return memory that the other stream still uses.
+    // The memory limit makes the pool hand out memory that the other stream still uses.
     while (count < MOST &&
            tdm_tensor_create(own.device, TDM_F32, 1, shape, &taken[count]) == TDM_OK)
         count++;
@@ -365,7 +366,7 @@ DEVICE_TEST(failed_graphs_are_named) {
     own_device_close(&own);
 }
 
-/* A lost device stays lost; the library does not try the commands one by one. */
+/* If the device is lost at a launch, the library does not try the commands one by one. */
 DEVICE_TEST(a_launch_on_a_lost_device) {
     own_device own = own_device_open(device, 0);
     work w = work_open(own.stream);

@@ -1,6 +1,5 @@
-// The tests load CUDA driver files that are missing, broken, old or unusual. The context is then
-// valid and lists no device, and a note gives the reason. Other tests check the properties of a
-// device.
+// Tests CUDA driver files that are missing, broken, old or unusual. The context is then valid and
+// lists no device, and a note gives the reason. Other tests check the properties of a device.
 #include <stdlib.h>
 #include <string.h>
 
@@ -169,7 +168,8 @@ TEST(test_description) {
 }
 
 /*
- * A row is `reached` if the device can run one of the images that were compiled for 8.0 or newer.
+ * `reached` is true if the device can run an image that was compiled for 8.0 or newer. Without
+ * images, the device itself must be 8.0 or newer.
  */
 TEST(test_images_reach) {
     static const struct {

@@ -1,5 +1,5 @@
-// A CUDA device that is lost: the failure of work behind it is reported once, its host tasks still
-// run, and nothing that they own leaks. The device stays lost, so that test comes last.
+// Tests a CUDA device that is lost. The failure is reported once, and the stream's host tasks still
+// run. Nothing that they own leaks. The device stays lost, so that test comes last.
 // ctest: device cuda
 #include <stdatomic.h>
 #include <time.h>
@@ -26,7 +26,7 @@ static void take_note(void *user) {
     n->runs++;
 }
 
-/* Loses the device by a kernel with an invalid address. */
+/* A kernel with an invalid address makes the device fail permanently. */
 static void lose_device(const own_device *own) {
     tdm_kernel *kernel;
     TEST_OK(tdm_device_kernel(own->device, tdm_variant_find("probe_launch_s32"), &kernel));
@@ -41,8 +41,8 @@ static void lose_device(const own_device *own) {
     TEST_OK(own->device->api->launch(own->stream->native, "launch", kernel->native, &launch));
 }
 
-/* Copies with gaps on the host side. A task of the library frees a dense copy; a read also spreads
- * it first. */
+/* Copies with gaps between the elements on the host. Host tasks of the library free the dense
+ * copies; for a read, a task also spreads the elements first. */
 static void copy_with_gaps(const own_device *own, tdm_tensor *tensor, float *host, size_t bytes) {
     static const int64_t strides[] = {2 * SIDE, 2};
     TEST_OK(tdm_tensor_write_async(own->stream, host, bytes, strides, tensor));
@@ -74,8 +74,8 @@ static void lose_with_tasks_under_way(const own_device *own) {
     TEST_OK(tdm_stream_host_task(own->stream, rig_wait_for_gate, &gate));
     lose_device(own);
     copy_with_gaps(own, tensor, host, sizeof host);
-    // There are more pieces than ring slots, so its own stream waits for this one, in the middle of
-    // its tasks.
+    // There are more pieces than ring slots. The ring's own stream must therefore wait for this
+    // stream, in the middle of its tasks.
     TEST_OK(tdm_staging_ring_in_bytes(ring, own->stream, "ring", buffer->block, 0, pageable,
                                       RING_BYTES));
     for (int i = 0; i < NOTES; i++) {
@@ -94,7 +94,8 @@ static void lose_with_tasks_under_way(const own_device *own) {
     tdm_tensor_destroy(tensor);
 }
 
-/* The driver starts a task after it reported the loss and finds that the task has run. */
+/* The driver may start a host task after it has reported the loss. It then finds that the task has
+ * already run. */
 DEVICE_TEST(no_task_runs_twice) {
     atomic_bool gate = false;
     int counter = 0;
@@ -122,7 +123,7 @@ DEVICE_TEST(no_task_runs_twice) {
     rig_close(&r);
 }
 
-/* The driver also finds this after the stream and its state are gone. */
+/* The driver may even start a host task after the stream and its state are gone. */
 DEVICE_TEST(no_task_runs_after_its_stream) {
     atomic_bool gate = false;
     int counter = 0;
@@ -137,8 +138,8 @@ DEVICE_TEST(no_task_runs_after_its_stream) {
     for (int i = 0; i < 3; i++)
         TEST_OK(r.api->host_task(late, "note", take_note, &notes[i]));
     TEST_OK(r.api->event_record(late, false, &done));
-    // The fault occurs once and replaces the wait; a permanent fault would come after the wait, and
-    // the gate is still closed.
+    // The fault occurs once and replaces the wait. A permanent fault would occur only after the
+    // wait, which would hang on the closed gate.
     tdm_fault_plant("cuStreamSynchronize", 1, CUDA_ERROR_ECC_UNCORRECTABLE, false);
     r.api->stream_destroy(late);
     tdm_fault_clear();
@@ -151,7 +152,8 @@ DEVICE_TEST(no_task_runs_after_its_stream) {
     rig_close(&r);
 }
 
-/* State that a late driver shares with the stream, which runs its tasks itself. */
+/* The stream runs its tasks itself after the loss. These flags order them with tasks that the
+ * driver starts late. */
 typedef struct late_tasks {
     atomic_bool gate, begun, done;
 } late_tasks;
@@ -171,7 +173,7 @@ static void take_long(void *user) {
 }
 
 /* The driver starts the second task while the stream runs the first one. No task of the stream may
- * still run after the wait. */
+ * run after the wait. */
 DEVICE_TEST(a_wait_ends_behind_what_the_driver_began_late) {
     late_tasks tasks = {false, false, false};
     const char *failed;

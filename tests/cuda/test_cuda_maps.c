@@ -1,6 +1,7 @@
 /*
- * The tensor maps that a CUDA device caches. A cached map is not encoded again, the cache's memory
- * stays bounded, and its eviction order is known. No tensor gets the map of another one. */
+ * Tests the tensor maps that a CUDA device caches. A cached map is not encoded again, and the
+ * memory of the cache is bounded. A full set evicts its oldest map. No tensor gets the map of
+ * another one. */
 // ctest: device cuda timeout=120
 #include <string.h>
 
@@ -12,9 +13,9 @@
 #include "tests/support/drivers/counted_host.h"
 #include "tests/support/test_case.h"
 
-/* More than the 256 that the cache holds. */
+/* This is more than the 256 maps that the cache holds. */
 #define MANY 700
-/* Maps of a set; maps that differ only in strides share a set. */
+/* This is the number of maps in a set. Maps that differ only in strides belong to the same set. */
 #define WAYS 4
 
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
@@ -22,7 +23,7 @@
 static const tdm_bk_tensor_map usual = {
     .dtype = TDM_F16, .box = {64, 128, 1}, .sizes = {256, 256, 4}, .strides = {512, 131072}};
 
-/* Encodes a map by the driver. */
+/* The driver encodes the expected map. */
 static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_tensor_map *tensor_map,
                    CUtensorMap *map) {
     _Alignas(64) CUtensorMap made;
@@ -40,7 +41,7 @@ static void encode(const backend_rig *r, CUdeviceptr address, const tdm_bk_tenso
     *map = made;
 }
 
-/* Requests a map, which must be the tensor's own; returns how many were encoded. */
+/* Requests a map and checks that it is the tensor's own. Returns how many maps were encoded. */
 static long ask(const backend_rig *r, CUdeviceptr address, const tdm_bk_tensor_map *tensor_map) {
     CUtensorMap expected, map;
     encode(r, address, tensor_map, &expected);
@@ -76,13 +77,13 @@ static void with_rig(const test_device *device, void (*body)(backend_rig *r)) {
     }                                                                                              \
     static void name##_with(backend_rig *r)
 
-/* Returns an address; addresses are not accessed before a kernel reads. */
+/* Returns an address of a tensor. No kernel runs here, so the address is never accessed. */
 static CUdeviceptr place(int i) {
     return 0x7f0000000000u + (CUdeviceptr)i * 16;
 }
 
-/* Requests all maps in turn, twice. Each tensor gets its own map, and the first request allocates
- * all memory of the cache. */
+/* Requests all maps in turn, twice. Each tensor gets its own map. The first request allocates all
+ * memory of the cache. */
 MAPS_TEST(many_maps_take_no_more_memory) {
     assert_int_equal(ask(r, place(0), &usual), 1);
     const long live = counted_host_live(), calls = counted_host_calls();
@@ -116,7 +117,7 @@ MAPS_TEST(the_oldest_of_a_set_gives_way) {
     }
 }
 
-/* Each differs from the usual one in one property, and is requested while the usual one is
+/* Each map differs from the usual one in one property. It is requested while the usual one is
  * cached. */
 MAPS_TEST(each_tensor_has_its_own) {
     tdm_bk_tensor_map others[10];

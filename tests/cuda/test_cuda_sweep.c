@@ -1,5 +1,6 @@
-// Every function of the CUDA driver fails at its Nth call, for every N. The status says so with the
-// native name, nothing leaks on either side, and the same work succeeds when it is repeated.
+// Every function of the CUDA driver fails at its Nth call, for every N. The status contains the
+// native name of the error. Nothing leaks in the library or the driver. The same work succeeds when
+// it is repeated.
 // ctest: device cuda timeout=300
 #include <dlfcn.h>
 #include <stdatomic.h>
@@ -20,7 +21,7 @@
 
 static const char *const quiet_functions[] = {
     "cuDeviceGetPCIBusId",
-    "cuCtxPushCurrent", /* functions that release something */
+    "cuCtxPushCurrent", /* called by functions that release something */
     "cuCtxPopCurrent",
     "cuDevicePrimaryCtxRelease",
     "cuMemFree",
@@ -47,14 +48,15 @@ static const char *const cluster_functions[] = {
     "cuTensorMapEncodeTiled",
 };
 
-/* This function is in the list but is called only for codes that the library's own list lacks. No
- * function of the sweep fails with such a code; names_of_unknown_codes makes it fail. */
+/* This function is in the list, but it is called only for error codes that the library's own list
+ * lacks. The sweep uses no such code; names_of_unknown_codes does. */
 static const char *const uncalled_functions[] = {
     "cuGetErrorName",
 };
 
-/* Functions that a GEMM by tensor maps calls differently from the other work. It has 768 threads,
- * which the simulator creates anew in each round, so the other functions fail without it. */
+/* A GEMM by tensor maps calls these functions in another way than the other work. The simulator
+ * creates its 768 threads anew in each round. The sweep of other functions therefore omits the
+ * GEMM. */
 static const char *const product_functions[] = {
     "cuFuncSetAttribute",     "cuLaunchKernelEx", "cuModuleGetFunction",
     "cuModuleLoadDataEx",     "cuModuleUnload",   "cuOccupancyMaxActiveClusters",
@@ -68,14 +70,13 @@ static const char *const listed[] = {
 };
 #define LISTED_COUNT (sizeof listed / sizeof listed[0])
 
-/* ---- CUDA-specific parts
- * -------------------------------------------------------------------------- */
+/* ---- CUDA-specific parts --------------------------------------------------------------------- */
 
 static const char *error_name(int code) {
     return tdm_cuda_error_name((CUresult)code);
 }
 
-/* Counts objects of the simulator; a real driver has no such function. */
+/* Counts the live objects of the simulator. It is NULL on a real driver. */
 static long (*simulator_objects)(int kind);
 
 static long objects(void) {
@@ -110,7 +111,7 @@ static tdm_status wrap(sweep_round *w) {
     return tdm_buffer_from_cuda(w->device, address, SWEEP_BYTES, &w->wrapped);
 }
 
-/* Uses the slots for pieces with gaps on both sides and for patterns of every width. */
+/* Calls the backend for rows with gaps on both sides, and for fill patterns of every width. */
 static tdm_status use_slots(const sweep_round *w, float *scratch) {
     const tdm_backend *const api = w->device->api;
     const tdm_block *const block = tdm_tensor_buffer(w->a)->block;
@@ -125,7 +126,8 @@ static tdm_status use_slots(const sweep_round *w, float *scratch) {
     return TDM_OK;
 }
 
-/* Launches a kernel with more local memory than the default limit, and in a cluster. */
+/* Launches a kernel with more local memory than the default limit. If the device has clusters,
+ * launches it in a cluster, too. */
 static tdm_status launch_large(const sweep_round *w) {
     tdm_kernel *kernel;
     const tdm_variant *const variant = tdm_variant_find("probe_launch_s32");
@@ -146,8 +148,7 @@ static tdm_status launch_large(const sweep_round *w) {
     return api->launch(w->stream->native, "launch", kernel->native, &launch);
 }
 
-/* ---- a GEMM by tensor maps, of two work-groups in a cluster
- * ---------------------------------------- */
+/* ---- a GEMM by tensor maps, of two work-groups in a cluster ---------------------------------- */
 
 enum {
     TENSOR_MAP_M = 136, /* a tile for each group of the cluster */
@@ -183,7 +184,7 @@ static tdm_status make_tensor_map_product(const sweep_round *w, tensor_map_produ
     return tdm_gemm_plan_create(w->device, &desc, &p->plan);
 }
 
-/* Runs the GEMM; its results are sums of TENSOR_MAP_K times 1/2. */
+/* Runs the GEMM. Each result is a sum of TENSOR_MAP_K products of 1/2 and 1. */
 static tdm_status run_tensor_map_product(const sweep_round *w, tensor_map_product *p) {
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     args.a = p->a;
@@ -195,8 +196,8 @@ static tdm_status run_tensor_map_product(const sweep_round *w, tensor_map_produc
     char detail[512];
     const tdm_status first = tdm_gemm_plan_run(p->plan, w->stream, &args);
     snprintf(detail, sizeof detail, "%s", tdm_last_detail());
-    // It runs again at once with the same tensors, to use whatever a failure left among the cached
-    // maps.
+    // The GEMM runs again with the same tensors. It must not use a wrong map that the failure left
+    // in the cache.
     if (first != TDM_OK)
         TEST_OK(tdm_gemm_plan_run(p->plan, w->stream, &args));
     TDM_TRY(tdm_tensor_read(w->stream, p->d, p->result, sizeof p->result, NULL));
@@ -208,7 +209,7 @@ static tdm_status run_tensor_map_product(const sweep_round *w, tensor_map_produc
 }
 
 static tdm_status use_tensor_maps(const sweep_round *w) {
-    static tensor_map_product p; // the host's part must live until the streams have ended
+    static tensor_map_product p; // host data must live until the streams have ended
     if (!with_tensor_map_product || !(w->device->info.capabilities & TDM_CAP_WGMMA))
         return TDM_OK;
     p.a = p.b = p.d = NULL;
@@ -283,8 +284,8 @@ TEST(every_function_fails_at_every_call) {
     test_case_end();
 }
 
-/* A driver may be newer than the library's list of codes; a driver that does not know the name
- * either changes nothing. */
+/* A driver may be newer than the library's list of codes. If the driver does not know the name
+ * either, the library reports an unknown error. */
 TEST(names_of_unknown_codes) {
     const CUresult unknown = (CUresult)12345;
     if (!test_case_begin(test_device_at(0), NULL, "names_of_unknown_codes"))
@@ -304,7 +305,7 @@ static int setup(void **state) {
     find_objects();
     info = test_device_at(0)->info;
     snprintf(selector, sizeof selector, "%s", info.selector);
-    // Without this function, leaks of the driver's objects would not be detected.
+    // Leaks of the simulated driver's objects must be detectable.
     return strstr(selector, "/simulator/") && !simulator_objects ? -1 : 0;
 }
 

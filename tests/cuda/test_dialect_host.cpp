@@ -1,6 +1,6 @@
-// The kernel dialect's operations in their C++ form, as host code, against plain C: they give the
-// same bits. All values of the 16-bit storage formats are tested, and vectors element by element in
-// all three widths.
+// Compares the kernel dialect's operations in their C++ form with plain C: both give the same bits.
+// All values of the 16-bit storage formats are tested. Vectors are tested element by element in all
+// three widths.
 #include <cmath>
 
 extern "C" {
@@ -18,7 +18,8 @@ static uint32_t random_bits() {
     return static_cast<uint32_t>(bits >> 32);
 }
 
-/* Upper halves of all f32, with the lower halves that decide ties of bf16 and f16. */
+/* These lower halves of an f32 decide ties of bf16 and f16. They are combined with all upper
+ * halves. */
 static const uint32_t lower_halves[] = {0,      1,      0x0fff, 0x1000, 0x1001, 0x2fff,
                                         0x3000, 0x3001, 0x7fff, 0x8000, 0x8001, 0xffff};
 template <class Check> static void for_floats(Check check) {
@@ -45,7 +46,7 @@ static void same_bf16(ushort got, ushort expected) {
     else
         assert_int_equal(got, expected);
 }
-/* All NaNs are equal here. */
+/* All NaNs count as equal here. */
 static void same_f32(float got, float expected) {
     if (std::isnan(expected))
         assert_true(std::isnan(got));
@@ -108,7 +109,7 @@ TEST(test_integers_to_floats) {
     }
 }
 
-/* A NaN operand loses in min and max, and wins in min_nan and max_nan. */
+/* min and max ignore a NaN operand; min_nan and max_nan return it. */
 TEST(test_least_and_greatest) {
     const float nan = NAN, some[] = {0.0f, 1.0f, -1.5f, INFINITY, -INFINITY, 1e-45f};
     for (float a : some)
@@ -131,8 +132,8 @@ TEST(test_least_and_greatest) {
     assert_true(std::isnan(tdm_min(nan, nan)) && std::isnan(tdm_max(nan, nan)));
 }
 
-/* Returns the error in ulps. Correctly rounded operations must match the double's result rounded
- * once; others stay within the standard's bound. */
+/* Returns the error in ulps. Correctly rounded operations must equal the double's result rounded
+ * once. The others must keep the bound of the OpenCL standard. */
 static double ulps(float got, double expected) {
     if (!std::isfinite(static_cast<float>(expected)) || expected == 0.0)
         return static_cast<double>(got) == static_cast<double>(static_cast<float>(expected)) ? 0
@@ -213,11 +214,11 @@ TEST(test_wrapping) {
 
 /* ---- vectors: each vector operation does to each element what the scalar operation does ---- */
 
-/* One macro for three widths, which are part of the operations' names. */
+/* The widths are part of the operations' names, so a macro is applied to each width. */
 #define FOR_WIDTHS(M) M(4) M(8) M(16)
 
-/* RESULT: an expression of vectors a, b, c (or integers v, w); ONE: the same expression of their
- * elements x, y, z. */
+/* RESULT is an expression of vectors a, b, c (or integers v, w). ONE is the same expression of
+ * their elements x, y, z. */
 #define FLOATS(N, RESULT, ONE)                                                                     \
     {                                                                                              \
         TDM_STOREV(N, f32, RESULT, out, 0);                                                        \

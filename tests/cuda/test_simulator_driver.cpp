@@ -1,4 +1,5 @@
-// The simulated driver from a user's point of view: order, asynchrony, limits, and refused calls.
+// Tests the simulated driver from a user's point of view: order, asynchrony, limits, and refused
+// calls.
 #include "tests/cuda/simulator_rig.h"
 #include "tests/cuda_simulator/image.h"
 
@@ -221,7 +222,7 @@ TEST(deadlocks_lose_the_device) {
     gate g;
     CUevent event = nullptr;
     OK(cuEventCreate(&event, CU_EVENT_DEFAULT));
-    // otherwise the failure could be reported here already
+    // The gate delays the failure, so that the calls below cannot report it already.
     OK(cuLaunchHostFunc(r.stream, gate::wait, &g));
     OK(r.launch("hang", 1, 32, 0, r.data));
     OK(r.launch("add", 1, 1, 0, r.data, 1L, 1));
@@ -278,7 +279,7 @@ TEST(dynamic_shared_memory_is_limited) {
     assert_int_equal(r.read()[0], 7);
 }
 
-/* The limit of a block is 48 KiB, or 227 KiB on request, and declared memory counts. */
+/* A block may have 48 KiB of shared memory, or 227 KiB on request. Declared memory counts. */
 TEST(declared_shared_memory_counts) {
     const unsigned kilobyte = 1024;
     {
@@ -342,7 +343,7 @@ TEST(entries_are_found_where_they_fit) {
     assert_int_equal(cuModuleGetFunction(&found, other, "add_in_pairs"), CUDA_ERROR_INVALID_HANDLE);
 }
 
-/* Builds a fat binary that has only headers: `kinds` and architectures alternate. */
+/* Builds a fat binary of headers only. Kinds and architectures alternate in the list. */
 static std::vector<unsigned char> fat(const std::vector<int> &kinds_and_architectures) {
     std::vector<unsigned char> image(16 + kinds_and_architectures.size() / 2 * 64, 0);
     const uint32_t magic = 0xba55ed50u;
@@ -388,7 +389,7 @@ TEST(images_must_fit) {
                      CUDA_ERROR_INVALID_IMAGE);
 }
 
-/* Orin runs its own machine code, or the driver's translation of PTX. */
+/* Orin runs only its own machine code, or PTX that the driver translates. */
 TEST(systems_on_chips_run_their_own_code) {
     const int ptx = 1, elf = 2;
     const auto runs = [](const std::vector<int> &parts, int architecture) {
@@ -403,8 +404,8 @@ TEST(systems_on_chips_run_their_own_code) {
     assert_true(runs({elf, 86}, 89));
 }
 
-/* No image of the library is for a device before compute capability 7.5, so no stand-in is
- * either. */
+/* The library has no image for a device before compute capability 7.5. A list of names that stands
+ * in for an image is refused there, too. */
 TEST(stand_ins_are_for_devices_of_images) {
     sim_image image;
     bool is_image = false;

@@ -1,5 +1,5 @@
-// The operations of compute capability 9.0a: each gives the result of an independent formulation,
-// and a source that lacks one fails.
+// Tests the operations of compute capability 9.0a. Each one gives the result of an independent
+// formulation. A kernel that lacks one fails.
 #include "tests/cuda/simulator_trial.h"
 
 /* ---- mbarriers ---- */
@@ -11,7 +11,7 @@ enum {
     NO_BARRIER
 };
 
-/* Thread 0 passes 8 numbers to all other threads, each in a phase of its own. */
+/* Thread 0 passes 8 numbers to all other threads, one number per phase. */
 static void hand_over_in_phases(int *out, int how) {
     uint64_t *const full = reinterpret_cast<uint64_t *>(dynamic()), *const empty = full + 1;
     int *const tensor_map = reinterpret_cast<int *>(full + 2);
@@ -89,7 +89,7 @@ enum {
     WAITS_ELSEWHERE
 };
 
-/* Block 1 of a cluster waits for an arrival of every thread of both. */
+/* Block 1 of a cluster waits for an arrival of every thread of both blocks. */
 static void arrive_from_afar(int *out, int how) {
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
     const tandem_sim_block *const block = tandem_sim_self->block;
@@ -101,7 +101,7 @@ static void arrive_from_afar(int *out, int how) {
     }
     if (how == EARLY) {
         tandem_sim_barrier(__LINE__);
-        tandem_sim_barrier(__LINE__); /* the other block has begun */
+        tandem_sim_barrier(__LINE__); /* the other block has begun by now */
     } else {
         tandem_sim_cluster_barrier(__LINE__);
     }
@@ -137,7 +137,7 @@ TEST(blocks_of_a_cluster_arrive) {
     fails(t, "of another block", out.data(), static_cast<int>(WAITS_ELSEWHERE));
 }
 
-/* Block 0 has left when block 1, which waits for a thread of its own, accesses it. */
+/* Block 1 waits at barriers of its own until block 0 has left. Then it accesses block 0. */
 static void reach_for_the_left() {
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
     const tandem_sim_block *const block = tandem_sim_self->block;
@@ -174,7 +174,7 @@ struct tensor_map_case {
     unsigned swizzle;
     uint32_t tensor_map[3];
     int at[3];
-    uint32_t step; /* of rows */
+    uint32_t step; /* step between copied rows */
 };
 
 static tandem_sim_tensor_map map_of(const std::vector<uint16_t> &data, const tensor_map_case &c) {
@@ -190,7 +190,7 @@ static tandem_sim_tensor_map map_of(const std::vector<uint16_t> &data, const ten
     return map;
 }
 
-/* Stores the copied box before and after the wait. */
+/* Stores the contents of the target before and after the wait. */
 static void fetch_tensor_map(tandem_sim_tensor_map map, const int *at, uint16_t *early,
                              uint16_t *out, int bytes, int expected) {
     char *const tile = dynamic();
@@ -219,9 +219,9 @@ static std::vector<uint16_t> numbered_tensor() {
 }
 
 /*
- * Returns the offset of element x of row r of a box, in elements; rows are counted through all
- * planes. Rows consist of 16-byte chunks. A swizzle over 2, 4 or 8 chunks changes their order from
- * one 128-byte line to the next. */
+ * Returns the offset of element x of row r of a box, in elements. Rows are counted through all
+ * planes. A row consists of 16-byte chunks. A swizzle over 2, 4 or 8 chunks changes their order
+ * from one 128-byte line to the next. */
 static size_t place_in_tensor_map(size_t x, size_t r, size_t row_elements, unsigned swizzle) {
     const size_t chunks = row_elements / 8, chunk = x / 8;
     const size_t line = (r * chunks + chunk) / 8;
@@ -280,7 +280,7 @@ TEST(tensor_maps_arrive_swizzled_and_filled) {
                              early.data(), out.data(), bytes, bytes),
                          SIM_DONE);
         expect_tensor_map(data, c, out);
-        // the target was overwritten, and nothing has arrived yet
+        // The target was overwritten with NaNs, and the data has not arrived yet.
         for (const uint16_t element : early)
             assert_true(element == 0xffe5);
     }
@@ -321,8 +321,8 @@ TEST(maps_that_the_hardware_cannot_read) {
     assert_int_equal(cuDevicePrimaryCtxRelease_v2(0), CUDA_SUCCESS);
 }
 
-/* Block r of two copies half r of the box to the blocks of `groups`; each block of `waiting` waits
- * for the whole box. */
+/* Block r of the two copies half r of the box to the blocks in the mask `groups`. Each block in the
+ * mask `waiting` waits for the whole box. */
 static void fetch_for_all(tandem_sim_tensor_map map, uint16_t *out, int groups, int waiting) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
@@ -366,8 +366,8 @@ TEST(multicast_reaches_all_blocks) {
     fails(t, "without a wait for a bulk copy", map, out.data(), 3, 1);
 }
 
-/* Copies a box in, and out again one row lower. `waits`: 1 for the store, 2 without a fence before
- * it. */
+/* Copies a box in, and out again one row lower. `waits` is 0 without a wait for the store, 1 with
+ * it, and 2 without a fence before the store. */
 static void move_tensor_map(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int waits) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
@@ -407,9 +407,9 @@ TEST(stores_stay_inside) {
 }
 
 /*
- * Thread 1 reads a box that has arrived, and thread 0 then loads the next one to the same location.
- * `fences`: the threads with a proxy fence before the second copy; 3: thread 1 has it before its
- * read. */
+ * Thread 1 reads a box that has arrived. Thread 0 then loads the next one to the same location.
+ * `fences` selects the proxy fence. 0: thread 0 has it before the load. 1: thread 1 has it after
+ * its read. 2: nobody has it. 3: thread 1 has it before its read. */
 static void read_and_overwrite(tandem_sim_tensor_map map, int fences) {
     char *const tile = dynamic();
     uint64_t *const full = reinterpret_cast<uint64_t *>(tile + 32768), *const empty = full + 1;
@@ -447,7 +447,7 @@ TEST(reads_are_fenced_before_a_copy_overwrites) {
     sim_worker worker;
     trial t = fetching();
     t.kernel = "read_and_overwrite";
-    for (int again = 0; again < 2; again++) // the last reads of a launch need none
+    for (int again = 0; again < 2; again++) // the last reads of a launch need no fence
         assert_int_equal(run(worker, t, map_of(data, c), 1), SIM_DONE);
     fails(t, "has read without fence.proxy.async", map_of(data, c), 0);
     fails(t, "has read without fence.proxy.async", map_of(data, c), 2);

@@ -1,5 +1,5 @@
-// wgmma on the simulator: multiplications against a loop, in all layouts, and detection of missing
-// operations.
+// Tests wgmma on the simulator. Multiplications in all layouts are compared with a loop, and
+// missing operations must be detected.
 #include <cmath>
 
 #include "tests/cuda/simulator_trial.h"
@@ -18,8 +18,8 @@ struct product_case {
     tandem_sim_element element;
     int n;
     int swizzle;           /* 0 to 3: 16, 32, 64 or 128 bytes are contiguous */
-    bool a_lines, b_lines; /* contiguous along rows of A, columns of B */
-    int steps;             /* multiplications over that many times 32 bytes of K */
+    bool a_lines, b_lines; /* contiguous along rows of A, along columns of B */
+    int steps;             /* number of multiplications, each over 32 bytes of K */
 };
 
 static int bytes_of(tandem_sim_element element) {
@@ -27,10 +27,10 @@ static int bytes_of(tandem_sim_element element) {
 }
 
 /*
- * Returns the offset of element (line, p) in a tile of `lines` lines. The tile consists of pieces:
- * as many bytes as the swizzle has along the contiguous direction, and 8 elements along the other
- * one. Pieces follow each other along lines first. Within a piece the order is that of
- * place_in_tensor_map. */
+ * Returns the offset of element (line, p) in a tile of `lines` lines. The tile consists of pieces.
+ * A piece has the swizzle's number of bytes along the contiguous direction, and 8 elements along
+ * the other one. Pieces follow each other along that other direction first. Within a piece the
+ * order is that of place_in_tensor_map. */
 static size_t place_in_tile(const product_case &c, bool along_lines, int lines, int line, int p) {
     const int bytes = bytes_of(c.element), span = (16 << c.swizzle) / bytes;
     const int fast = along_lines ? line : p, slow = along_lines ? p : line;
@@ -42,8 +42,8 @@ static size_t place_in_tile(const product_case &c, bool along_lines, int lines, 
     return static_cast<size_t>(piece * 128 * chunks + (slow % 8 * chunks + moved) * 16 + byte % 16);
 }
 
-/* Returns a descriptor with the strides of that arrangement: to the next piece along the contiguous
- * direction, and along the other one. */
+/* Returns a descriptor of this tile. Its strides lead to the next piece along the contiguous
+ * direction and along the other one. */
 static uint64_t descriptor(const product_case &c, bool along_lines, int lines, const char *tile,
                            int step, int swizzle) {
     static const uint64_t modes[4] = {0, 3, 2, 1};
@@ -93,7 +93,7 @@ static void multiply(product_case c, const char *a, const char *b, void *out, in
 }
 TANDEM_SIM_REGISTER(multiply, "multiply", 128, 1, 1, 90);
 
-/* Returns small numbers, equal in all types. */
+/* Returns small numbers that all types represent exactly. */
 static int value_of(int line, int p, int salt) {
     return (line * 7 + p * 3 + line * p % 5 + salt) % 9 - 4;
 }
@@ -107,7 +107,7 @@ static void put(tandem_sim_element element, char *at, int value) {
     } else if (element == TANDEM_SIM_BF16) {
         const uint16_t half = static_cast<uint16_t>(bits >> 16);
         memcpy(at, &half, sizeof half);
-    } else { // five bits of exponent instead of eight
+    } else { // f16 has five bits of exponent instead of eight
         const uint32_t magnitude = bits & 0x7fffffffu;
         const uint16_t half = static_cast<uint16_t>(
             (bits >> 16 & 0x8000u) | (magnitude == 0 ? 0 : (magnitude >> 13) - (112u << 10)));
@@ -213,7 +213,8 @@ TEST(bytes_are_contiguous_along_depth) {
     assert_int_equal(multiply_case(worker, c, PRODUCT_FAULT_NONE, out), SIM_LAUNCH_FAILED);
 }
 
-/* The multiplication uses the contents of shared memory at the time of the wait. */
+/* The multiplication uses the contents of shared memory at the time of the wait. `early`: the
+ * operands are overwritten before the wait. */
 static void overwrite_too_early(product_case c, const char *a, const char *b, float *out,
                                 int early) {
     char *const tile = dynamic();

@@ -1,5 +1,5 @@
-// The scheduler under the kernels: the result of each operation, and the failure of a source that
-// lacks one.
+// Tests the scheduler under the kernels: the result of each operation, and the failure of a kernel
+// that lacks one.
 #include <cmath>
 #include <vector>
 
@@ -27,7 +27,7 @@ static void count_threads(int *counts) {
 }
 TANDEM_SIM_REGISTER(count_threads, "count_threads", 0, 0, 0, 0);
 
-/* Reverses each block through shared memory; `with` says which barriers are there. */
+/* Reverses each block through shared memory. `with` selects the barriers that the kernel has. */
 enum {
     FIRST_BARRIER = 1,
     SECOND_BARRIER = 2,
@@ -63,8 +63,8 @@ static void two_barriers() {
 }
 TANDEM_SIM_REGISTER(two_barriers, "two_barriers", 0, 0, 0, 0);
 
-/* Three stages of 16 bytes per thread; `kept` groups may be pending when the first stage is
- * read. */
+/* Copies in three stages of 16 bytes per thread. `kept` groups may be pending when the first stage
+ * is read. */
 static void copy_in_stages(const float *from, float *to, int kept, int bytes) {
     static const char site = 0;
     const int n = block()->size[0], i = item(0);
@@ -89,7 +89,7 @@ static void wrong_copy(const char *from, int shift, int outside) {
 }
 TANDEM_SIM_REGISTER(wrong_copy, "wrong_copy", 0, 0, 0, 0);
 
-/* Two forms of one kernel. */
+/* The kernel has two forms; one is for devices before 8.0. */
 static void early_form(int *form) {
     *form = 75;
 }
@@ -150,7 +150,7 @@ static void take_shared(int bytes) {
 }
 TANDEM_SIM_REGISTER(take_shared, "take_shared", 0, 0, 0, 0);
 
-/* Two warps pass a number by barriers of their own; the other warps never use them. */
+/* Two warps meet at a named barrier to pass a number. The other warps never reach it. */
 static void hand_over(int *out) {
     static const char site = 0;
     int *const tensor_map = shared_array<int>(&site, 32);
@@ -176,7 +176,7 @@ static void ask_neighbour(int *out, int with_barrier) {
     const int rank = (b->cluster_rank + 1) % b->cluster_size;
     const int *const theirs = static_cast<int *>(tandem_sim_cluster_shared(tensor_map, rank));
     out[b->group[0] * b->size[0] + item(0)] = *theirs;
-    tandem_sim_cluster_barrier(__LINE__); /* or the neighbour could leave before */
+    tandem_sim_cluster_barrier(__LINE__); /* otherwise the neighbour could leave before */
 }
 TANDEM_SIM_REGISTER(ask_neighbour, "ask_neighbour", 0, 0, 0, 90);
 
@@ -271,8 +271,8 @@ TEST(a_divergent_barrier_fails) {
     assert_true(reverses(worker, BOTH_BARRIERS)); /* the worker continues to work */
 }
 
-/* Returns the number of elements of `to` that equal those of `from`; -1 if one is neither equal nor
- * a NaN. */
+/* Returns the number of elements of `to` that have the expected value from `from`. Returns -1 if
+ * another element is not a NaN. */
 static int arrived(sim_worker &worker, int kept, int bytes) {
     const int n = 32, count = 3 * n * 4;
     alignas(16) static float from[3 * 32 * 4];
@@ -299,7 +299,7 @@ TEST(copies_arrive_at_their_wait) {
     assert_int_equal(arrived(worker, 2, 16), 3 * 32 * 4);
     assert_int_equal(arrived(worker, 2, 8), 3 * 32 * 4);
     assert_int_equal(arrived(worker, 2, 0), 3 * 32 * 4);
-    /* Each stage waits for one group too few: some threads have their neighbour's data, because the
+    /* Each stage waits for one group too few. Some threads still get the data, because the
      * neighbour has run ahead. */
     assert_in_range(arrived(worker, 3, 16), 0, 3 * 32 * 4 * 3 / 4);
 }

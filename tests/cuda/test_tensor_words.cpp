@@ -1,6 +1,6 @@
-// The tensor-core operations, as host code, against the formulas of the PTX ISA's chapters "Matrix
-// Fragments for mma.*" and "ldmatrix". They define the matrix element in each register of each
-// lane. The matrices have no symmetry.
+// Tests the tensor-core operations as host code. The expected results follow the formulas of the
+// PTX ISA's chapters "Matrix Fragments for mma.*" and "ldmatrix". They define the matrix element in
+// each register of each lane. The matrices have no symmetry.
 #include <cmath>
 #include <cstring>
 #include <vector>
@@ -31,8 +31,8 @@ static int in_group(int lane) {
     return lane % 4;
 }
 
-/* Position of element i of a lane's fragment of A and B, with 16-bit elements: m16n8k16. m16n8k8
- * uses the first four and two elements. */
+/* Returns the position of element i of a lane's fragment of A or B. The elements have 16 bits, and
+ * the shape is m16n8k16. m16n8k8 uses the first four elements of A and two of B. */
 static place a_place_16(int lane, int i) {
     const bool upper = i < 2 || (i >= 4 && i < 6);
     return {upper ? group_of(lane) : group_of(lane) + 8,
@@ -41,7 +41,7 @@ static place a_place_16(int lane, int i) {
 static place b_place_16(int lane, int i) {
     return {in_group(lane) * 2 + (i & 1) + (i < 2 ? 0 : 8), group_of(lane)};
 }
-/* 8-bit elements: m16n8k32. */
+/* These positions are for m16n8k32 with 8-bit elements. */
 static place a_place_8(int lane, int i) {
     const bool upper = i < 4 || (i >= 8 && i < 12);
     return {upper ? group_of(lane) : group_of(lane) + 8,
@@ -50,14 +50,14 @@ static place a_place_8(int lane, int i) {
 static place b_place_8(int lane, int i) {
     return {in_group(lane) * 4 + (i & 3) + (i < 4 ? 0 : 16), group_of(lane)};
 }
-/* Numbers of tf32: m16n8k8. */
+/* These positions are for m16n8k8 with tf32 numbers. */
 static place a_place_32(int lane, int i) {
     return {group_of(lane) + (i == 1 || i == 3 ? 8 : 0), in_group(lane) + (i < 2 ? 0 : 4)};
 }
 static place b_place_32(int lane, int i) {
     return {in_group(lane) + (i == 0 ? 0 : 4), group_of(lane)};
 }
-/* Sums of all shapes with 16 rows. */
+/* These positions of sums hold for all shapes with 16 rows. */
 static place d_place(int lane, int i) {
     return {i < 2 ? group_of(lane) : group_of(lane) + 8, in_group(lane) * 2 + (i & 1)};
 }
@@ -123,7 +123,7 @@ static void multiply(registers *of_lanes, int word) {
 }
 TANDEM_SIM_REGISTER(multiply, "multiply", LANES, 1, 1, 0);
 
-/* Copies the four matrices to shared memory, with their rows in another order, and loads them from
+/* Copies the four matrices to shared memory with their rows in another order, and loads them from
  * there. */
 enum {
     ROW_ELEMENTS = 8,
@@ -288,7 +288,7 @@ TEST(sums_of_16_bits) {
 
 /* ---- multiplications of tf32 ---- */
 
-/* Returns the tf32 part of a number: its low 13 bits must not count. */
+/* Returns the tf32 part of a number. The low 13 bits must not count. */
 static float shortened(float x) {
     return tdm_bits_float(tdm_float_bits(x) & 0xffffe000u);
 }
@@ -349,7 +349,8 @@ static void put_byte(uint32_t *words, int i, int value) {
     words[i / 4] |= (static_cast<uint32_t>(value) & 0xffu) << (i % 4 * 8);
 }
 
-/* Checks m16n8k32, or m8n8k16, in which a lane has the first four elements and two sums. */
+/* Checks m16n8k32. If `half` is set, checks m8n8k16, in which a lane has the first four elements
+ * and two sums. */
 static void check_8(int word, bool half, bool a_signed) {
     sim_worker worker;
     registers lanes[LANES] = {};
@@ -360,7 +361,7 @@ static void check_8(int word, bool half, bool a_signed) {
     for (int i = 0; i < MAX_K * COLUMNS; i++)
         (&m.b[0][0])[i] = random_below(256) - 128;
     for (int i = 0; i < ROWS * COLUMNS; i++)
-        // near the limits
+        // The initial sums come near the limits of s32.
         (&m.d[0][0])[i] = static_cast<uint32_t>(random_below(0x7fffffff)) * 2u;
     for (int lane = 0; lane < LANES; lane++) {
         for (int i = 0; i < k / 2; i++) {
@@ -416,10 +417,11 @@ TEST(whole_instructions_are_of_8_0) {
 TEST(bytes_and_pairs) {
     assert_int_equal(tdm_bytes_of(0x33221100u, 0x77665544u, 0x7150u), 0x77115500u);
     assert_int_equal(tdm_bytes_of(0x33221100u, 0x77665544u, 0x0123u), 0x00112233u);
-    // 1032 - 1027 and 2048 + 1, a tie to even; -1.5 + 1.5 and the greatest f16 twice.
+    // The sums are 1032 - 1027 and 2048 + 1, a tie to even; then -1.5 + 1.5 and the greatest f16
+    // twice.
     assert_int_equal(tdm_pair_add_f16(0x68006408u, 0x3c00e403u), 0x68004500u);
     assert_int_equal(tdm_pair_add_f16(0x7bffbe00u, 0x7bff3e00u), 0x7c000000u);
-    // 136 - 129 and 256 + 1, a tie to even.
+    // The sums are 136 - 129 and 256 + 1, a tie to even.
     assert_int_equal(tdm_pair_add_bf16(0x43804308u, 0x3f80c301u), 0x438040e0u);
 }
 

@@ -1,5 +1,5 @@
-/* Search paths of a worker for a library of the CUDA toolkit. A file of this project stands in for
- * it, under a name that no machine has. */
+/* Tests the search paths of a worker for a library of the CUDA toolkit. A file of this project
+ * stands in for the library, under a name that no machine has. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,7 +47,7 @@ static void make_folders(const char *path) {
     }
 }
 
-/* Puts a library of this version into the folder. */
+/* Puts a library with this version number into the folder. */
 static void put(const char *folder, int version) {
     char file[TEST_PATH], path[TEST_PATH];
     make_folders(folder);
@@ -93,7 +93,7 @@ TEST_WITH(a_toolkit_may_be_named, clear, NULL) {
     expect_found();
 }
 
-/* The packages of a Python that is on PATH. */
+/* The library may be in the packages of a Python that is on PATH. */
 TEST_WITH(python_packages_have_it, clear, NULL) {
     put("venv/lib/python3.12/site-packages/nvidia/cu13/lib", 13);
     make_folders("venv/bin");
@@ -102,7 +102,8 @@ TEST_WITH(python_packages_have_it, clear, NULL) {
     expect_found();
 }
 
-/* The version before that of the headers has the same functions; an earlier one may not. */
+/* The library may be one version older than the headers, because it has the same functions. An even
+ * older one is refused. */
 TEST_WITH(the_version_before_will_do, clear, NULL) {
     set("TANDEM_CUBLAS_PATH", "folder");
     put("folder", 11);

@@ -1,4 +1,5 @@
-/* Resources that the threads of a block share: barriers, memory, and copies into it. */
+/* This file implements the resources that the threads of a block share: barriers, memory, and
+ * copies into it. */
 #include <cstdlib>
 
 #include "tests/cuda_simulator/scheduler_state.h"
@@ -67,7 +68,7 @@ void sim_fill_with_nan(void *memory, size_t bytes) {
     }
 }
 
-/* Returns the memory, filled again if the block changed since the last call. */
+/* Returns the memory. It is filled with NaNs again if the block changed since the last call. */
 void *sim_worker_state::shared(sim_shared &memory) {
     if (memory.memory == nullptr) {
         void *fresh = nullptr;

@@ -1,4 +1,5 @@
-/* Copies and fills, in stream order. Pageable memory is read at the call, which a driver may do. */
+/* This file implements copies and fills in stream order. A copy reads pageable memory at the call,
+ * as a driver may do. */
 #include "tests/cuda_simulator/driver_state.h"
 
 namespace {
@@ -13,7 +14,7 @@ CUresult begin(CUstream handle, std::shared_ptr<CUstream_st> *stream) {
     return state == CUDA_SUCCESS ? sim_stream_of(handle, context, stream) : state;
 }
 
-/* One side of a copy of rows. */
+/* A side is the source or the target of a copy of rows. */
 struct side {
     bool owned; /* it belongs to an allocation: device memory or pinned memory */
     char *first;

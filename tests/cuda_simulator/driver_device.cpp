@@ -1,4 +1,4 @@
-/* The driver itself, its devices and their contexts. */
+/* This file implements the initialisation of the driver, its devices and their contexts. */
 #include <unistd.h>
 
 #include <algorithm>

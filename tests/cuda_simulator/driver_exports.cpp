@@ -1,4 +1,5 @@
-/* References each function of the list, so that the library does not link if one is missing. */
+/* This file references each function of the list, so that the library does not link if one is
+ * missing. */
 #include "tests/cuda_simulator/driver_state.h"
 
 __attribute__((used)) static const void *const exports[] = {

@@ -1,4 +1,5 @@
-/* Stream capture and graphs: the captured commands in the order of the calls. */
+/* This file implements stream capture and graphs. A graph replays the captured commands in the
+ * order of the calls. */
 #include "tests/cuda_simulator/driver_state.h"
 
 /* Returns the captures in progress; needs the lock of sim_get(). */
@@ -7,8 +8,8 @@ static std::vector<CUgraph> &captures() {
     return *list;
 }
 
-/* Refuses calls that streams do not order. A thread-local capture forbids them to its own thread, a
- * global one to all threads, a relaxed one to none. */
+/* Returns an error if a capture is in progress that forbids unordered calls. A thread-local capture
+ * forbids them to its own thread, a global one to all threads, a relaxed one to none. */
 CUresult sim_forbidden_in_capture() {
     const std::lock_guard<std::mutex> held(sim_get().lock);
     for (const CUgraph graph : captures()) {

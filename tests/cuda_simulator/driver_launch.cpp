@@ -1,4 +1,4 @@
-/* Modules, functions and launches. */
+/* This file implements modules, functions and launches. */
 #include <algorithm>
 #include <cstdio>
 
@@ -57,7 +57,7 @@ CUresult cuModuleUnload(CUmodule handle) {
     return state;
 }
 
-/* A kernel that needs a later device is in none of the images of this one. */
+/* A kernel that needs a later device is not found, because no image for this device contains it. */
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule handle, const char *name) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);
@@ -215,7 +215,7 @@ CUresult cuOccupancyMaxActiveClusters(int *clusters, CUfunction handle,
 
 namespace {
 
-/* A launch with copies of its parameters, which belong to the caller only during the call. */
+/* This launch has copies of its parameters, because the caller keeps them only during the call. */
 struct prepared_launch {
     std::shared_ptr<CUfunc_st> function;
     CUcontext context;

@@ -1,4 +1,5 @@
-/* Device memory and pinned memory: host memory in exact sizes, found by its addresses. */
+/* This file implements device memory and pinned memory. Both are host memory of exact sizes. A map
+ * finds an allocation by its address. */
 #include <cstdlib>
 
 #include "tests/cuda_simulator/driver_state.h"
@@ -18,7 +19,7 @@
 namespace {
 
 constexpr size_t alignment = 256;
-/* A larger allocation is not filled: the fill would touch it and take host memory for nothing. */
+/* Larger allocations are not filled, because that would take host memory for nothing. */
 constexpr size_t most_filled = static_cast<size_t>(4) << 20;
 
 struct memory_map {
@@ -72,7 +73,7 @@ bool fence_stands(CUdeviceptr base, size_t bytes) {
     return memcmp(static_cast<char *>(pointer(base)) + bytes, wanted, SIM_FENCE_BYTES) == 0;
 }
 
-/* Removes an allocation from the map; its address then belongs to nothing. */
+/* Removes an allocation from the map. Its address is then invalid. */
 bool take(CUdeviceptr address, bool host, sim_allocation *taken) {
     memory_map &map = memory();
     const std::lock_guard<std::mutex> held(map.lock);
@@ -97,9 +98,9 @@ void give_back(CUdeviceptr address, const sim_allocation &taken) {
 }
 
 /*
- * A driver frees memory when all work of the context is done, and the caller waits for that. A
- * caller that itself blocks the work never returns. Work that uses the memory would be right only
- * because of this wait. No document promises the wait, so such work fails here. */
+ * The caller waits until all work of the context is done, as with a real driver. A caller that
+ * itself blocks the work never returns. No document promises this wait, so no work may rely on it.
+ * Work that still uses the memory fails here. */
 CUresult release(CUdeviceptr address, bool host) {
     CUcontext context = nullptr;
     CUresult state = sim_context(&context);

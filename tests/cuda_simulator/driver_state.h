@@ -1,6 +1,6 @@
 /*
- * State of the simulated driver: devices with their contexts, memory, streams, and the handles that
- * it returned. */
+ * This header declares the state of the simulated driver: devices with their contexts, memory,
+ * streams, and the handles that it returned. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_DRIVER_STATE_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_DRIVER_STATE_H
 
@@ -82,13 +82,14 @@ struct CUctx_st {
     CUstream null_stream = nullptr;
 };
 
-/* Call it first in each function: returns the current context, or the error of a call at this
- * time. */
+/* Every function of the driver calls this first. It returns the current context, or the error that
+ * a call has to return now. */
 CUresult sim_context(CUcontext *context);
-/* True while the thread runs a host function of the user for a stream: it may not call the
- * driver. */
+/* True while the thread runs a host function of the user for a stream. Such a function may not call
+ * the driver. */
 extern thread_local bool sim_in_host_function;
-/* Call it before a call that a capture forbids; it invalidates the capture. */
+/* Call this before an operation that a capture forbids. It invalidates a capture of the calling
+ * thread and returns the error. */
 CUresult sim_forbidden_in_capture();
 
 /* ---- streams and events ---- */
@@ -96,17 +97,17 @@ CUresult sim_forbidden_in_capture();
 struct sim_record { /* one recording of an event in a stream */
     bool done = false;
     std::chrono::steady_clock::time_point time;
-    const void *capture = nullptr; /* the graph that it is part of */
+    const void *capture = nullptr; /* the graph that it belongs to */
 };
 
 struct CUevent_st {
     unsigned flags = 0;
-    std::shared_ptr<sim_record> record; /* the latest */
+    std::shared_ptr<sim_record> record; /* the latest recording */
 };
 
 struct sim_command {
     std::function<CUresult(sim_worker &)> run;
-    bool always; /* runs also in a context that has failed */
+    bool always; /* it also runs in a context that has failed */
 };
 
 struct CUgraph_st {
@@ -127,7 +128,7 @@ struct CUstream_st {
     std::condition_variable more, idle;
     std::deque<sim_command> queue;
     bool busy = false, closed = false;
-    CUgraph capture = nullptr; /* under sim_lock */
+    CUgraph capture = nullptr; /* guarded by the lock of sim_get() */
     std::thread::id capture_thread;
 };
 
@@ -142,7 +143,8 @@ void sim_streams_release_all(CUcontext context);
 
 /* ---- handles ---- */
 
-/* The live objects of one kind, so that a wrong handle gives an error and no crash. */
+/* This table holds the live objects of one kind. A wrong handle therefore gives an error instead of
+ * a crash. */
 template <typename T> class sim_handles {
   public:
     T *add(std::shared_ptr<T> object) {
@@ -194,7 +196,7 @@ struct CUmod_st {
     std::map<std::string, std::shared_ptr<CUfunc_st>> functions;
 };
 
-/* Never destroyed: stream threads may still run when the process ends. */
+/* This object is never destroyed, because stream threads may still run when the process ends. */
 struct sim_objects {
     sim_handles<CUstream_st> streams;
     sim_handles<CUstream_st> leaving; /* destroyed streams whose work is not finished */

@@ -1,5 +1,5 @@
-/* Streams and events. Each stream is a thread that runs its commands in order, later than they were
- * enqueued. */
+/* This file implements streams and events. Each stream is a thread that runs its commands in order,
+ * later than they were enqueued. */
 #include "tests/cuda_simulator/driver_state.h"
 
 /* ---- the thread of a stream ---- */
@@ -121,7 +121,7 @@ CUresult cuStreamCreate(CUstream *stream, unsigned int flags) {
     return sim_stream_open(context, flags, stream);
 }
 
-/* Enqueued work still runs. */
+/* Work that was enqueued before the call still runs. */
 CUresult cuStreamDestroy_v2(CUstream handle) {
     CUcontext context = nullptr;
     const CUresult state = sim_context(&context);

@@ -1,5 +1,5 @@
-/* Tensor maps: checks of the driver's documentation, and the layout that the simulated operations
- * read. */
+/* This file encodes tensor maps. It checks what the driver's documentation requires, and writes the
+ * layout that the simulated operations read. */
 #include <cstring>
 
 #include "tests/cuda_simulator/driver_state.h"

@@ -56,8 +56,8 @@ sim_fiber_jump:
     ret
     .size sim_fiber_jump, .-sim_fiber_jump
 )");
-/* Six registers and the return address; a function begins with the stack 8 bytes off a multiple of
- * 16. */
+/* The frame holds six registers and the return address. A function begins with a stack pointer that
+ * is 8 bytes off a multiple of 16. */
 static void *first_frame(char *top, void (*entry)()) {
     void **const frame = reinterpret_cast<void **>(top) - 8;
     for (int i = 0; i < 8; i++)

@@ -1,4 +1,4 @@
-/* Fibers: stacks that one operating-system thread switches between, without a system call. */
+/* A fiber is a stack. One operating-system thread switches between fibers without a system call. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_FIBER_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_FIBER_H
 
@@ -22,7 +22,7 @@ void sim_fiber_destroy(sim_fiber *fiber);
  * fiber. */
 void sim_fiber_switch(sim_fiber *from, sim_fiber *to);
 
-/* Must be the first call on a new fiber; `from` is the fiber that switched to it. */
+/* This must be the first call on a new fiber. `from` is the fiber that switched to it. */
 void sim_fiber_begin(sim_fiber *from);
 
 #endif

@@ -1,5 +1,5 @@
-/* mbarriers, bulk copies of tensors, and the other operations of compute capability 9.0a. wgmma is
- * in matrix_words.cpp. */
+/* This file implements mbarriers, bulk copies of tensors, and the other operations of compute
+ * capability 9.0a. wgmma is in matrix_words.cpp. */
 #include <algorithm>
 
 #include "tests/cuda_simulator/scheduler_state.h"
@@ -109,8 +109,8 @@ void tandem_sim_mbarrier_arrive(uint64_t *barrier, uint32_t bytes) {
     arrive_at(mbarrier_of(barrier, "arrival"), bytes);
 }
 
-/* Returns the corresponding mbarrier of a block of the cluster, if the calling block can know of
- * it. */
+/* Returns the number of the corresponding mbarrier in a block of the cluster. The launch fails
+ * unless its initialisation is visible to the calling block. */
 static size_t remote_mbarrier(uint64_t *barrier, int rank, const char *what) {
     const size_t number =
         find_mbarrier(static_cast<uint64_t *>(tandem_sim_cluster_shared(barrier, rank)), what);
@@ -265,8 +265,7 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
 
 static void deliver_tensor_map(const sim_tensor_map &map, const int *at, char *target) {
     const uint32_t base =
-        // Stands for any address that is aligned to the pattern: alignment makes the swizzle
-        // independent of it.
+        // Any base that is aligned to the pattern of the swizzle gives the same result.
         SHARED_FIRST;
     each_element(map, at, [&](size_t offset, const char *element) {
         const uint32_t address =

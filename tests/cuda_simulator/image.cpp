@@ -9,7 +9,7 @@ namespace {
 constexpr uint32_t fat_magic = 0xba55ed50u;
 constexpr char stand_in_magic[] = "TDM-STAND-IN\n";
 constexpr uint16_t kind_ptx = 1, kind_elf = 2;
-constexpr int first_architecture = 75; /* of the images that the names replace */
+constexpr int first_architecture = 75; /* the images that names replace are not older */
 
 template <typename T> T number(const unsigned char *at) {
     T value;
@@ -22,8 +22,8 @@ bool is_embedded(int architecture) {
     return architecture == 87 || architecture == 101 || architecture == 110;
 }
 
-/* Machine code runs on its own major version from its minor version on; PTX runs on all later
- * ones. */
+/* Machine code runs on devices of its own major version and of the same or a later minor version.
+ * PTX runs on all later devices. */
 bool fits(uint16_t kind, int built, int architecture) {
     if (kind == kind_ptx)
         return built <= architecture;

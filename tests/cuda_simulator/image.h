@@ -1,5 +1,5 @@
 /*
- * The source of a module: a fat binary of nvcc, or a list of names that replaces it in a build
+ * An image is the source of a module. It is a fat binary of nvcc, or a list of names in a build
  * without nvcc. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_IMAGE_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_IMAGE_H

@@ -1,6 +1,7 @@
 /*
- * Warpgroup matrix multiply (wgmma). A warp computes its 16 of the 64 rows when its lanes wait,
- * from the contents of shared memory at that time:
+ * This file implements warpgroup matrix multiply (wgmma). Each warp computes 16 of the 64 rows when
+ * its lanes wait. It uses the contents of shared memory at that time. Registers of the result hold
+ * these elements:
  *
  *   lane l of warp w, register i:
  *     row 16·w + l / 4 + 8·(i / 2 % 2),   column 8·(i / 4) + 2·(l % 4) + i % 2
@@ -27,7 +28,7 @@ int element_bytes(tandem_sim_element element) {
 
 /* ---- shared memory by descriptors ---- */
 
-/* Fields of a descriptor: 14 bits each, in units of 16 bytes. */
+/* The fields of a descriptor have 14 bits each, in units of 16 bytes. */
 struct matrix_view {
     uint32_t start, leading, stride;
     int swizzle_bits; /* 0: none */
@@ -109,7 +110,8 @@ struct operand {
     bool transposed;
 };
 
-/* Reads `lines` lines from `first` on, to to[depth · lines + line]. */
+/* Reads `lines` lines from line `first` on. Element (line, depth) is stored in to[depth · lines +
+ * line]. */
 template <typename T>
 void read_lines(sim_block &block, const operand &from, uint32_t first, uint32_t lines, T *to) {
     const uint32_t bytes = static_cast<uint32_t>(element_bytes(from.element));
@@ -282,7 +284,7 @@ void tandem_sim_multiply_commit() {
     own.fenced = false;
 }
 
-/* The last lane that arrives computes for all. */
+/* The last lane that arrives computes for all lanes. */
 void tandem_sim_multiply_wait(int pending) {
     sim_thread *const thread = sim_thread_running();
     const tandem_sim_exchange<int> all("wgmma.wait_group", 0xffffffffu, pending);

@@ -179,8 +179,8 @@ static void require_idle(const sim_thread_hopper &own) {
     }
 }
 
-/* Runs new threads one after another, then threads that other fibers have left. Each pass of the
- * outer loop is another use of the fiber. */
+/* Runs new threads one after another, then switches to fibers of waiting threads that are ready.
+ * Each pass of the outer loop is another use of the fiber. */
 void sim_worker_state::run_threads() {
     for (;;) {
         while (sim_thread *const thread = next_unstarted()) {

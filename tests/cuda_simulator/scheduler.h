@@ -33,7 +33,8 @@ enum sim_outcome {
 
 class sim_worker_state;
 
-/* Resources that an operating-system thread keeps between launches: stacks, shared memory. */
+/* A worker keeps the resources of an operating-system thread between launches: stacks and shared
+ * memory. */
 class sim_worker {
   public:
     sim_worker();
@@ -49,8 +50,8 @@ class sim_worker {
 };
 
 constexpr int sim_any_architecture = 9999;
-/* Finds a kernel by name for a compute capability times 10; returns NULL if there is none. Safe
- * after the library was loaded. */
+/* Finds a kernel by its name for a compute capability times 10. Returns NULL if there is none. Call
+ * this only after the library was loaded. */
 const tandem_sim_kernel *sim_kernel_find(const char *name, int architecture = sim_any_architecture);
 const tandem_sim_kernel *sim_kernel_first();
 

@@ -1,6 +1,6 @@
 /*
- * The scheduler's state of the running threads and blocks; shared by scheduler.cpp and the files
- * *_words.cpp. */
+ * This header holds the scheduler's state of the running threads and blocks. scheduler.cpp and the
+ * files *_words.cpp share it. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_STATE_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_SCHEDULER_STATE_H
 
@@ -42,7 +42,7 @@ struct sim_pending_product {
     void *d;
 };
 
-/* Registers of a thread that pending multiplications write: their values so far. */
+/* Pending multiplications write these registers of a thread. `values` holds the results so far. */
 struct sim_held_registers {
     void *d;
     int count;
@@ -55,7 +55,7 @@ struct sim_pending_store {
     const void *from;
 };
 
-/* Pending operations of a thread that compute capability 9.0a introduced. */
+/* These are the pending operations of a thread that compute capability 9.0a introduced. */
 struct sim_thread_hopper {
     std::vector<sim_pending_product> products;
     std::vector<size_t> product_groups; /* ends of groups in products */
@@ -64,7 +64,7 @@ struct sim_thread_hopper {
     bool stores_fenced = false;
     std::vector<sim_pending_store> stores;
     std::vector<size_t> store_groups;
-    std::vector<const char *> unfenced_reads; /* of shared memory, since its last proxy fence */
+    std::vector<const char *> unfenced_reads; /* since the last proxy fence */
     bool is_idle() const {
         return product_groups.empty() && products.empty() && store_groups.empty() &&
                stores.empty() && unfenced_reads.empty() && !fenced && !stores_fenced;
@@ -75,7 +75,7 @@ struct sim_thread : tandem_sim_thread {
     sim_block *home;
     sim_fiber *fiber;
     sim_waiting waiting;
-    int site; /* of the barrier at which it waits */
+    int site; /* line of the barrier at which it waits */
     sim_exchange *exchanges[SIM_EXCHANGES];
     int exchange_count;
     std::vector<sim_copy> copies;  /* pending */
@@ -83,7 +83,8 @@ struct sim_thread : tandem_sim_thread {
     sim_thread_hopper hopper;
 };
 
-/* A meeting of lanes of a warp; it is reused when all have read. */
+/* In an exchange, lanes of a warp wait for each other and share data. The object is reused when all
+ * lanes have read. */
 struct sim_exchange {
     const char *operation;
     uint32_t mask, arrived, unread;
@@ -94,7 +95,7 @@ struct sim_exchange {
 
 struct sim_barrier {
     int arrived, site, wanted;
-    long passed; /* how often all have arrived */
+    long passed; /* how often all threads have arrived */
     std::vector<sim_thread *> waiting;
 };
 
@@ -105,14 +106,15 @@ struct sim_mbarrier {
     uint32_t count, missing, parity;
     int64_t bytes;
     std::vector<sim_thread *> waiting;
-    long made; /* number of cluster barriers that were passed before its init */
-    /* Phases are numbered from 1 on. `seen`: the last that threads of the block have waited for.
-     * `copied`: the last that a bulk copy took part in. `reached`: the last with an arrival from
-     * another block. `reached_after`: cluster barriers passed before that arrival. */
+    long made; /* number of cluster barriers that were passed before its initialisation */
+    /* Phases are numbered from 1 on. `seen` is the last phase for which threads of the block have
+     * waited. `copied` is the last one with a bulk copy. `reached` is the last one with an arrival
+     * from another block. `reached_after` counts the cluster barriers that were passed before that
+     * arrival. */
     long phase, seen, copied, reached, reached_after;
 };
 
-/* A pending bulk copy to one or several blocks. */
+/* This is a pending bulk copy to one or several blocks. */
 struct sim_bulk_load {
     tandem_sim_tensor_map map;
     int at[5];
@@ -124,7 +126,7 @@ struct sim_freed {
     void operator()(void *memory) const;
 };
 
-/* Memory of exactly its size, which AddressSanitizer guards. */
+/* This memory has exactly its size, so that AddressSanitizer detects accesses beyond it. */
 struct sim_shared {
     const void *site;
     size_t bytes;
@@ -153,14 +155,14 @@ class sim_worker_state {
      * again. */
     void wait();
     void make_ready(sim_thread *thread);
-    /* The stack is abandoned as it is: no object on it may own anything. */
+    /* Abandons the stack of the running thread. No object on it may own resources. */
     [[noreturn]] void fail(sim_outcome outcome, const char *text);
     void arrive(sim_barrier &barrier, int wanted, int site, sim_waiting waiting, const char *what);
     void *shared(sim_shared &memory);
     void *declared(sim_block &block, const void *site, size_t bytes);
     sim_block &block_of_rank(int rank);
     sim_barrier cluster_barrier;
-    std::vector<sim_mbarrier> mbarriers; /* of a cluster */
+    std::vector<sim_mbarrier> mbarriers; /* of all blocks of the cluster */
     std::vector<sim_bulk_load> bulk_loads;
     std::vector<uint32_t> product_scratch; /* elements and sums of one multiplication */
     const std::vector<sim_thread> &threads() const {
@@ -172,8 +174,8 @@ class sim_worker_state {
     ~sim_worker_state();
 
   private:
-    std::vector<std::unique_ptr<sim_block>> blocks_; /* of a cluster */
-    std::vector<sim_thread> threads_;                /* of all its blocks */
+    std::vector<std::unique_ptr<sim_block>> blocks_; /* of one cluster */
+    std::vector<sim_thread> threads_;                /* of all these blocks */
     std::vector<sim_thread *> ready_;                /* a ring buffer */
     size_t ready_first_ = 0, ready_count_ = 0;
     std::vector<std::unique_ptr<sim_fiber>> fibers_;
@@ -208,11 +210,11 @@ static inline sim_thread *sim_thread_running() {
     return static_cast<sim_thread *>(tandem_sim_self);
 }
 
-/* Advances a barrier to its next phase if nothing is missing; threads that wait for the phase
- * become ready. */
+/* Advances a barrier to its next phase if no arrival and no bytes are missing. Threads that wait
+ * for the phase become ready. */
 void sim_mbarrier_settle(sim_mbarrier &barrier);
-/* Call it when all threads have left. Fails if something came, or may come later, to a block that
- * did not wait for it. */
+/* Call this when all threads have left. The launch fails if a block did not wait for a bulk copy to
+ * it. It also fails if an arrival from another block may come after the block has left. */
 void sim_mbarriers_require_seen();
 /* Delivers the oldest bulk copy, or the newest one. */
 void sim_bulk_deliver();

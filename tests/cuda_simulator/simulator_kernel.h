@@ -1,12 +1,12 @@
 /*
- * The CUDA simulator's interface for kernels that are compiled as host code. C++ only. The host
- * form of the dialect (kernels/dialect/dialect_host.h) maps its operations to these functions;
- * scheduler.h implements them.
+ * This header is the CUDA simulator's interface for kernels that are compiled as C++ on the host.
+ * The host form of the dialect (kernels/dialect/dialect_host.h) maps its operations to these
+ * functions. scheduler.cpp and the files *_words.cpp implement them.
  *
  * The threads of a block are fibers of one operating-system thread, so code outside the functions
- * below needs no locks and no atomics. Speed is not simulated. Everything that a missing operation
- * in the source would break is as late as the hardware may be. Shared memory begins as NaNs. An
- * asynchronous copy arrives at the wait that covers it and is NaNs until then. Threads run in an
+ * below needs no locks and no atomics. Speed is not simulated. Effects are as late as the hardware
+ * allows, so that an operation that is missing in the source changes the result. Shared memory
+ * begins as NaNs. An asynchronous copy is NaNs until the wait that covers it. Threads run in an
  * order that differs between blocks. */
 #ifndef TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_KERNEL_H
 #define TANDEM_TESTS_CUDA_SIMULATOR_SIMULATOR_KERNEL_H
@@ -34,29 +34,29 @@ struct tandem_sim_thread {
     const tandem_sim_block *block; /* its own */
 };
 
-/* The running thread. Each call that waits may run another one, in the same operating-system
- * thread. */
+/* This is the running thread. A call that waits may run another thread of the block in the same
+ * operating-system thread. */
 extern __thread tandem_sim_thread *tandem_sim_self __attribute__((tls_model("initial-exec")));
 
 /* ---- blocks --------------------------------------------------------------------------------- */
 
 /*
- * Waits until all threads of the block are here. It is a launch error if a thread never arrives,
+ * Waits until all threads of the block are here. The launch fails if a thread never arrives,
  * because it has left the kernel or waits elsewhere. `site` (__LINE__) distinguishes barriers of
- * the source: threads at different ones are a launch error too. */
+ * the source. The launch also fails if threads are at different barriers. */
 void tandem_sim_barrier(int site);
 
 /* Waits until `threads` threads, a multiple of 32, are at barrier `index` of the block, 1 to 15. */
 void tandem_sim_named_barrier(int index, int threads);
 
 /*
- * Returns the block's memory of one declaration; `site` is the address of a static object of this
+ * Returns the block's memory for one declaration. `site` is the address of a static object of this
  * declaration. All threads of a block get the same address. The memory of a block begins as NaNs.
  */
 void *tandem_sim_shared(const void *site, size_t bytes);
 
-/* Returns the dynamic shared memory of the launch, which all threads of a block share; aligned to
- * 1024 bytes. */
+/* Returns the dynamic shared memory of the launch. All threads of a block share it. It is aligned
+ * to 1024 bytes. */
 void *tandem_sim_dynamic_shared();
 
 /* Returns the location that corresponds to `local` in shared memory of another block of the
@@ -82,9 +82,9 @@ void tandem_sim_async_wait(int pending);
 /* ---- warps ---------------------------------------------------------------------------------- */
 
 /*
- * All lanes in `mask` give `bytes` bytes (at most 64) and wait for each other. The result is the
- * array of 32 × 64 bytes of all lanes, readable until tandem_sim_warp_release. `operation`
- * distinguishes calls that must not meet. */
+ * Each lane in `mask` contributes `bytes` bytes (at most 64) and waits for the others. The result
+ * is the array of 32 × 64 bytes of all lanes. It is readable until tandem_sim_warp_release.
+ * `operation` names the call; the launch fails if lanes with different names meet. */
 enum {
     TANDEM_SIM_GIFT_BYTES = 64
 };
@@ -93,7 +93,8 @@ const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t m
                                                size_t bytes))[TANDEM_SIM_GIFT_BYTES];
 void tandem_sim_warp_release(uint32_t mask);
 
-/* The values that the lanes of a warp gave, valid as long as this object lives. */
+/* This object holds the values that the lanes of a warp contributed. They are valid as long as the
+ * object lives. */
 template <typename T> class tandem_sim_exchange {
   public:
     tandem_sim_exchange(const char *operation, uint32_t mask, const T &gift)
@@ -122,8 +123,8 @@ static inline void tandem_sim_warp_barrier(uint32_t mask) {
     tandem_sim_exchange<char> all("__syncwarp", mask, none);
 }
 
-/* CUDA's __shfl_*_sync; `width` is a power of two up to 32. A source lane outside of `mask` is a
- * launch error. */
+/* These are CUDA's __shfl_*_sync. `width` is a power of two up to 32. The launch fails if a source
+ * lane is outside of `mask`. */
 int tandem_sim_source_lane(uint32_t mask, int wanted, int width, bool inside);
 template <typename T>
 T tandem_sim_shuffle(uint32_t mask, const T &value, int lane, int width = 32) {
@@ -150,21 +151,22 @@ T tandem_sim_shuffle_down(uint32_t mask, const T &value, unsigned lanes, int wid
     return all[tandem_sim_source_lane(mask, wanted, width, wanted < (self & ~(width - 1)) + width)];
 }
 
-/* Bit l is set if `vote` of lane l was true. */
+/* Returns a mask in which bit l is set if `vote` of lane l was true. */
 uint32_t tandem_sim_ballot(uint32_t mask, bool vote);
 
 /* ---- tensor cores (tensor_words.cpp), as kernels/dialect/dialect_tensor.h defines them ---- */
 
-/* ldmatrix.x4 and .trans: 16 bytes at `row`, in the block's shared memory, from each lane. */
+/* These are ldmatrix.x4 and its form .trans. Each lane gives the address of 16 bytes in the block's
+ * shared memory. */
 void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned);
-/* mma.sync, by all lanes of the warp. Each sum starts at d; k ascends, and every step is a
- * multiplication and an addition in f32. */
+/* These are mma.sync, which all lanes of the warp call. Each sum starts at d. k ascends, and every
+ * step is a multiplication and an addition in f32. */
 void tandem_sim_matrices_f16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void tandem_sim_matrices_bf16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 /* Elements are f32 whose low 13 bits count as 0. */
 void tandem_sim_matrices_tf32(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1);
 void tandem_sim_matrices_f16_half(float (&d)[4], uint32_t a0, uint32_t a1, uint32_t b);
-/* a_signed: A is of s8, else of u8. Sums wrap. */
+/* a_signed is true if A is of s8 and false if it is of u8. Sums wrap. */
 void tandem_sim_matrices_int(int (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
                              bool a_signed);
 void tandem_sim_matrices_int_half(int &d0, int &d1, uint32_t a, uint32_t b, bool a_signed);
@@ -199,7 +201,7 @@ struct tandem_sim_kernel {
     int group[3];     /* the size of its blocks, or 0: any */
     int architecture; /* the smallest compute capability times 10 */
     // The first compute capability that it does not support; 0: none. If two kernels fit a device,
-    // the one with this bound is taken.
+    // the one with such a limit is used.
     int before;
     tandem_sim_kernel *next;
 };
@@ -240,9 +242,10 @@ struct tandem_sim_registration {
 };
 
 /*
- * Place it after the definition of a kernel. It registers `function` under `name` (a string) for
- * blocks of x × y × z threads (0, 0, 0: any), on compute capability `architecture` ÷ 10 and later.
- * The second form registers it only before `before` ÷ 10, unless that is 0. */
+ * Place this after the definition of a kernel. It registers `function` under `name` (a string) for
+ * blocks of x × y × z threads (0, 0, 0: any). The kernel is then found on compute capability
+ * `architecture` ÷ 10 and later. The second form registers it only before `before` ÷ 10, unless
+ * that is 0. */
 #define TANDEM_SIM_REGISTER(function, name, x, y, z, architecture)                                 \
     TANDEM_SIM_REGISTER_BEFORE(function, name, x, y, z, architecture, 0)
 #define TANDEM_SIM_REGISTER_BEFORE(function, name, x, y, z, architecture, before)                  \

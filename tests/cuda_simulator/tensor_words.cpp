@@ -1,12 +1,12 @@
-/* ldmatrix and mma.sync, lane by lane. kernels/dialect/dialect_tensor.h gives the positions of the
- * elements. */
+/* This file implements ldmatrix and mma.sync, lane by lane. kernels/dialect/dialect_tensor.h gives
+ * the positions of the elements. */
 #include "tests/cuda_simulator/scheduler_state.h"
 
 namespace {
 
 constexpr uint32_t ALL_LANES = 0xffffffffu;
 
-/* Row or column g and index t of the running lane. */
+/* The PTX ISA calls these indices of a lane groupID and threadID_in_group. */
 int lane_g() {
     return tandem_sim_self->lane / 4;
 }
@@ -39,13 +39,13 @@ float tf32_of(uint32_t bits) {
 struct row_gift {
     unsigned char bytes[16];
 };
-/* A lane's registers of A and B. */
+/* Each lane contributes its registers of A and B. */
 struct matrices_gift {
     uint32_t a[4], b[2];
 };
 
-/* Continues the sum d over the elements of BITS bits in 16 bytes of K, from lanes 4·row … of A and
- * 4·column … of B. */
+/* Continues the sum d over 16 bytes of K with elements of BITS bits. Row `row` of A comes from the
+ * lanes from 4·row on, and column `column` of B from the lanes from 4·column on. */
 template <float (*element)(uint32_t), int BITS>
 float sum_16_bytes(const tandem_sim_exchange<matrices_gift> &all, float d, int row, int a,
                    int column, int b) {
@@ -85,7 +85,7 @@ void multiply(const char *word, float (&d)[4], const uint32_t (&a)[4], uint32_t 
 
 } // namespace
 
-/* A row is read when its lane arrives: later changes by other lanes of the warp are not seen. */
+/* A row is read when its lane arrives. Later changes by other lanes of the warp are not seen. */
 void tandem_sim_matrices_load(uint32_t (&r)[4], const void *row, bool turned) {
     row_gift own;
     if (reinterpret_cast<uintptr_t>(row) % sizeof own != 0)

@@ -1,9 +1,9 @@
-/* Operations that the lanes of a warp execute together. */
+/* This file implements operations that the lanes of a warp execute together. */
 #include "tests/cuda_simulator/scheduler_state.h"
 
 namespace {
 
-/* Returns the lanes of the warp; the missing lanes of a block's last warp are not waited for. */
+/* Returns the lanes that exist in the warp. The last warp of a block may lack some. */
 uint32_t existing_lanes(const sim_thread *thread) {
     const int lanes = thread->home->threads - thread->warp * SIM_WARP;
     return lanes >= SIM_WARP ? 0xffffffffu : (1u << lanes) - 1u;

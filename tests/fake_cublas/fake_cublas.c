@@ -1,12 +1,13 @@
 /*
- * A fake of cuBLAS, cuBLASLt and the parts of the CUDA runtime that their workers need, in host
- * memory. The workers open it so that they run without a GPU. It has one device, named by
+ * This file fakes cuBLAS, cuBLASLt and the parts of the CUDA runtime that their workers need, in
+ * host memory. The workers open it so that they run without a GPU. It has one device, named by
  * FAKE_CUDA_NAME.
  *
- * The heuristic of cuBLASLt returns five algorithms: one is unsupported, one slow, one fails, one
- * is fast and the last is slow again. The slow ones leave D unchanged, which reveals a caller that
- * does not pick the fastest. The file FAKE_CUBLAS_LOG receives two counts: the different weights
- * multiplied since the last heuristic query, and the calls of the last algorithm.
+ * The heuristic of cuBLASLt returns five algorithms: one is unsupported, one is slow, one fails,
+ * one is fast, and the last is slow again. The slow ones leave D unchanged, which reveals a caller
+ * that does not pick the fastest. The file FAKE_CUBLAS_LOG receives two counts. One is the number
+ * of different weights that were multiplied since the last heuristic query. The other is the number
+ * of calls of the last algorithm.
  */
 #include <cublasLt.h>
 #include <cublas_v2.h>
@@ -126,7 +127,7 @@ static tdm_dtype dtype_of(cudaDataType_t type) {
     }
 }
 
-/* Element of op(matrix). */
+/* Returns an element of op(matrix). */
 static double entry(const matrix *m, const void *data, int64_t batch, int64_t row, int64_t column) {
     const int64_t at = m->transposed ? row * m->pitch + column : column * m->pitch + row;
     return tdm_number_get(dtype_of(m->type), data, (size_t)(batch * m->step + at));
@@ -146,7 +147,7 @@ static void multiply(const matrix *left, const void *a, const matrix *right, con
     }
 }
 
-/* Alpha must be one and beta zero in the dtype of the scales, and TF32 must be off. */
+/* Returns 1 if alpha is one and beta is zero in the dtype of the scales, and TF32 is off. */
 static int scales_are_right(cudaDataType_t scale, const void *alpha, const void *beta) {
     const char *const tf32 = getenv("NVIDIA_TF32_OVERRIDE");
     const tdm_dtype dtype = dtype_of(scale);

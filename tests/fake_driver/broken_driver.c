@@ -1,8 +1,8 @@
 /*
- * A driver that would take a program down. The variable BROKEN_DRIVER selects what it does when its
+ * This driver would take a program down. The variable BROKEN_DRIVER selects its behaviour when its
  * platforms are queried: crash, abort, exit, hang, spin, print, close. With the prefix "load-" it
  * does so while it is loaded. With another word, or none, it lists no platforms and does no harm.
- * The same holds if it is compiled with HARMLESS.
+ * It does no harm either if it is compiled with HARMLESS.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -17,7 +17,7 @@
 static void do_harm(const char *how) {
     static volatile int spinning = 1;
     if (strcmp(how, "crash") == 0) {
-        // AddressSanitizer would turn the signal into an exit.
+        // AddressSanitizer would turn the signal into an exit, so its handler is removed.
         signal(SIGSEGV, SIG_DFL);
         raise(SIGSEGV);
     } else if (strcmp(how, "abort") == 0)

@@ -1,5 +1,5 @@
 /*
- * A wrapper of a real OpenCL driver that counts live objects and changes some answers:
+ * This is a wrapper of a real OpenCL driver that counts live objects and changes some answers:
  *
  *   COUNTING_TARGET     the driver file; libOpenCL.so.1 if unset
  *   COUNTING_FREE_KIB   the value of CL_DEVICE_GLOBAL_FREE_MEMORY_AMD, "free,largest"; "error":
@@ -36,7 +36,8 @@ enum {
 };
 static atomic_long live[KINDS];
 
-/* Returns the live objects of a kind; of all kinds together for KINDS and above. */
+/* Returns the number of live objects of a kind. KINDS and larger numbers stand for all kinds
+ * together. */
 long counting_driver_live(int kind);
 long counting_driver_live(int kind) {
     long sum = 0;
@@ -96,7 +97,7 @@ static void *target(const char *name) {
         return code;                                                                               \
     }
 
-/* Wraps a function whose last parameter is `event`, which may return an event. */
+/* Wraps a function whose last parameter is `event`. The function may return an event through it. */
 #define ENQUEUE(name, parameters, arguments)                                                       \
     CL_API_ENTRY cl_int CL_API_CALL name parameters {                                              \
         REAL(name);                                                                                \
@@ -208,7 +209,7 @@ static cl_program create_program(cl_context context, cl_uint count, const char *
     return made;
 }
 
-/* The position in the kernel source where COUNTING_SPOIL adds its expression. */
+/* COUNTING_SPOIL adds its expression at this position of the kernel source. */
 #define SUM_OF_COLUMN "to->base[x] = tdm_sub_wrap("
 #define SPOILED_SUM "to->base[x] = COUNTING_SPOILED + tdm_sub_wrap("
 

@@ -1,6 +1,6 @@
 /*
- * A fake CUDA driver that only lists devices, by default one. Environment variables (FAKE_...)
- * replace many of its answers. Contexts cannot be created.
+ * This is a fake CUDA driver. It only lists devices, by default one. Environment variables
+ * (FAKE_...) replace many of its answers. Contexts cannot be created.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /*
- * Stubs for every CUDA driver function that fake_cuda.c does not implement. Each one refuses, with
- * any arguments.
+ * These are stubs for every CUDA driver function that fake_cuda.c does not implement. Each one
+ * returns an error, whatever its arguments are.
  */
 #include "backend_cuda/cuda_api.h"
 

@@ -1,5 +1,5 @@
 /*
- * An OpenCL driver that only lists one platform with one device. Each answer comes from an
+ * This is an OpenCL driver that only lists one platform with one device. Each answer comes from an
  * environment variable (FAKE_...), or is the default below. Contexts cannot be created.
  */
 #include <stdlib.h>
@@ -135,5 +135,5 @@ clCreateContext(const cl_context_properties *properties, cl_uint count, const cl
     (void)user;
     if (number("FAKE_CONTEXT_CODE", 1))
         *code = CL_OUT_OF_RESOURCES;
-    return NULL; // FAKE_CONTEXT_CODE=0: no error code either, like a broken driver
+    return NULL; // FAKE_CONTEXT_CODE=0: no context and no error code, like a broken driver
 }

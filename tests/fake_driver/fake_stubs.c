@@ -1,6 +1,6 @@
 /*
- * Weak stubs that refuse, for every function of the driver list. fake_queries.c and real drivers
- * override them.
+ * These weak stubs return an error, one for every function of the driver list. fake_queries.c and
+ * real drivers override them.
  */
 #define OPENCL_FUNCTION(name, need, since)                                                         \
     __attribute__((weak)) int name(void);                                                          \

@@ -1,6 +1,6 @@
 /*
- * A fake of NVIDIA's management library with two GPUs of different names. FAKE_NVML_POOR omits
- * functions. FAKE_NVML_FAILING makes every function except the device listing fail.
+ * This file fakes NVIDIA's management library with two GPUs of different names. FAKE_NVML_POOR
+ * omits functions. FAKE_NVML_FAILING makes every function except the device listing fail.
  */
 #include <stdio.h>
 #include <string.h>

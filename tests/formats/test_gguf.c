@@ -1,4 +1,4 @@
-/* Tests of the GGUF reader on valid, hostile and damaged files, and of the writer. */
+/* Tests the GGUF reader on valid, hostile and damaged files, and the writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,8 +45,8 @@ static void put_head(byte_list *list, uint64_t tensors, uint64_t values) {
 }
 
 /*
- * Writes a tensor record. Dimensions are in the file's order, the contiguous one first; 0 ends
- * them.
+ * Writes a tensor record. The dimensions are in the order of the file, with the contiguous one
+ * first. A 0 ends the list.
  */
 static void put_tensor(byte_list *list, const char *name, const uint64_t *dimensions, uint32_t type,
                        uint64_t offset) {
@@ -137,7 +137,7 @@ TEST(test_good_file) {
     file_error error;
     unsigned char *copy;
     make_good(&list);
-    list.bytes[4] = 2; /* the version: 2 and 3 are alike */
+    list.bytes[4] = 2; /* versions 2 and 3 have the same layout */
     if (parse(&list, list.size, &file, &error, &copy))
         fail_msg("refused: %s", error.text);
     assert_int_equal(gguf_count(file), 2);
@@ -192,7 +192,7 @@ TEST(test_file_of_python) {
     gguf_close(file);
 }
 
-/* The padding after the last tensor is often omitted. */
+/* The good file ends without padding after its last tensor, as many files do. */
 TEST(test_every_truncation_is_refused) {
     byte_list list;
     make_good(&list);
@@ -254,7 +254,7 @@ TEST(test_hostile_values) {
         put_u32(&list, rows[i].type);
         put(&list, rows[i].value, rows[i].bytes);
         if (strcmp(rows[i].sentence, "truncated in value \"k\"") != 0)
-            put(&list, "\0\0\0\0\0\0\0\0", 8); /* room, so that the refusal is not for truncation */
+            put(&list, "\0\0\0\0\0\0\0\0", 8); /* so that the file is not refused as truncated */
         expect_refused(&list, list.size, rows[i].sentence);
     }
 }
@@ -282,13 +282,13 @@ TEST(test_deep_arrays_are_refused) {
     expect_refused(&list, list.size, "arrays in arrays beyond depth 4");
 }
 
-/* One tensor, then a second one unless `second` is UINT64_MAX. */
+/* Each file has tensor "a", and a second tensor "b" unless `second` is UINT64_MAX. */
 TEST(test_hostile_tensors) {
     static const struct {
         uint64_t dimensions[6];
         uint32_t type;
         uint64_t offset;
-        uint64_t second; /* offset of an F32 of 8 more, or UINT64_MAX */
+        uint64_t second; /* offset of "b" with 8 F32 values, or UINT64_MAX */
         size_t data;
         const char *sentence;
     } rows[] = {
@@ -341,7 +341,7 @@ TEST(test_scalars_and_empty_tensors) {
     byte_list list = {.size = 0};
     put_head(&list, 3, 0);
     put_tensor(&list, "scalar", none, GGUF_F64, 0);
-    for (int i = 0; i < 2; i++) { /* one before, and one where the padding is omitted */
+    for (int i = 0; i < 2; i++) { /* empty tensors; the second one has no padding */
         put_text(&list, i == 0 ? "first" : "last");
         put_u32(&list, 3);
         put(&list, empty, sizeof empty);
@@ -379,7 +379,7 @@ TEST(test_trailing_bytes) {
         }
 }
 
-/* ggml limits names to 63 bytes unless it is built for more. */
+/* ggml limits names to 63 bytes unless it is built with a larger limit. */
 TEST(test_long_names) {
     static const uint64_t vector[] = {8, 0};
     static char name[GGUF_MAX_NAME + 2];
@@ -418,7 +418,8 @@ TEST(test_tensors_that_stand_twice) {
 
 /* ---- damage ---- */
 
-/* Reads every byte that an accepted file exposes. A sanitizer detects one that lies outside. */
+/* Reads every byte that an accepted file exposes, so that a sanitizer detects one outside of the
+ * file. */
 static unsigned read_everything(const gguf_file *file) {
     unsigned sum = 0;
     for (size_t i = 0; i < gguf_count(file); i++) {
@@ -437,8 +438,8 @@ static unsigned read_everything(const gguf_file *file) {
 }
 
 /*
- * One to four damaged header bytes: the file is refused with a reason or consistent, and never
- * crashes.
+ * One to four bytes of the header are damaged. Either the file is refused with a reason, or its
+ * contents are consistent. The reader never crashes.
  */
 TEST(test_random_damage) {
     enum {

@@ -1,3 +1,5 @@
+// Tests `tandem quantize` between safetensors and GGUF files: blocks, values, and files of another
+// program.
 // ctest: threads
 /*
  * Tests `tandem quantize` between safetensors and GGUF files: blocks, values, and files of another
@@ -75,7 +77,8 @@ TEST_WITH(blocks_pass_between_the_containers, test_checkpoint_enter, test_checkp
                     (double)test_weight_scale(&weight, test_weight_scale_of(&weight, i));
                 const double y = scale * tdm_quant_get(weight.dtype, weight.codes, i);
                 const double difference = fabs(y - (double)test_tensor_at(&tensors[t], i));
-                /* q4_0 cuts off up to a whole step at the end away from the extreme. */
+                /* q4_0 clips values by up to one step at the end of the range that is opposite to
+                 * the extreme value. */
                 assert_true(difference <= fabs(scale) * (q8_0 ? 0.56 : 1.01));
             }
         }

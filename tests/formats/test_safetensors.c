@@ -1,4 +1,4 @@
-/* Tests of the safetensors reader on valid, hostile and damaged files, and of the writer. */
+/* Tests the safetensors reader on valid, hostile and damaged files, and the writer. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +12,8 @@
 #include "tests/support/test_model.h"
 
 /*
- * A file in memory of exactly its size, so that a sanitizer detects the first byte read beyond it.
+ * This is a file in memory of exactly its size, so that a sanitizer detects the first byte read
+ * beyond it.
  */
 typedef struct file_bytes {
     unsigned char *bytes;
@@ -173,7 +174,7 @@ TEST(test_hostile_lengths) {
     }
 }
 
-/* The format's own reader also accepts null metadata as none. */
+/* The reference reader also treats null metadata as absent. */
 TEST(test_metadata_of_null) {
     static const char header[] = "{\"__metadata__\":null,\"a\":" ENTRY("U8", "[2]", "[0,2]") "}";
     file_bytes bytes = make_file(header, sizeof header - 1, sizeof header - 1, 2);
@@ -334,7 +335,8 @@ TEST(test_empty_file_of_tensors) {
     free(bytes.bytes);
 }
 
-/* Reads every byte that an accepted file exposes. A sanitizer detects one that lies outside. */
+/* Reads every byte that an accepted file exposes, so that a sanitizer detects one outside of the
+ * file. */
 static unsigned read_everything(const safetensors_file *file) {
     unsigned sum = 0;
     for (size_t i = 0; i < safetensors_count(file); i++) {
@@ -372,7 +374,8 @@ TEST(test_every_truncation_is_refused) {
 }
 
 /*
- * One to four damaged bytes in the length and the header: refused or consistent, and never a crash.
+ * One to four bytes of the length and the header are damaged. Either the file is refused, or its
+ * contents are consistent. The reader never crashes.
  */
 TEST(test_random_damage) {
     enum {

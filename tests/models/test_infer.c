@@ -83,7 +83,7 @@ static double metric_of(const cJSON *row, const char *key) {
 
 static const struct {
     const char *name;
-    double bytes, points; /* of a weight; allowed loss of accuracy in points */
+    double bytes, points; /* bytes of a weight; allowed loss of accuracy in points */
 } precisions[] = {{"f32", 4.0, 0.0},          {"f16", 2.0, 0.3}, {"int8", 1.0, 0.5},
                   {"int8-dynamic", 1.0, 0.5}, {"w8", 1.0, 0.5},  {"w4", 0.5, 1.5}};
 
@@ -107,19 +107,21 @@ static void check_row(const cJSON *row) {
     assert_true(json_number(row, "median_s") > 0.0);
     assert_true(metric_of(row, "oracle_rows") >= 1.0);
     assert_true(metric_of(row, "error_to_tolerance") <= 1.0);
-    /* f32 sums have another order than the oracle's, so a zero error would mean no comparison */
+    /* f32 sums are added in another order than the oracle's. A zero error would mean that nothing
+     * was compared. */
     assert_true(json_number(row, "max_error") > 0.0);
     const double parameters = json_number(json_member(row, "shape"), "parameters");
     const double weights = metric_of(row, "weight_bytes") / parameters;
     assert_true(weights >= bytes_of_weight(json_text(row, "dtype")));
-    /* for the digits; kernels pad small layers */
+    /* This limit is for the digits. Kernels pad their small layers. */
     if (!strncmp(name, "digits", 6))
         assert_true(weights <= 1.3 * bytes_of_weight(json_text(row, "dtype")));
     assert_true(metric_of(row, "peak_allocated_bytes") >= metric_of(row, "weight_bytes"));
     assert_true(metric_of(row, "peak_reserved_bytes") >= metric_of(row, "peak_allocated_bytes"));
 }
 
-/* Accuracy of the digits on a device in a precision. All rows that ran every image must agree. */
+/* Returns the accuracy of the digits on a device in a precision. All rows that ran every image must
+ * agree. */
 static double accuracy_of(const cJSON *results, const char *device, const char *precision) {
     double accuracy = NAN;
     const cJSON *row;
@@ -131,7 +133,7 @@ static double accuracy_of(const cJSON *results, const char *device, const char *
         assert_false(isnan(own));
         if (!is_small() && metric_of(row, "images") != 500.0)
             continue; /* cut short on a slow device */
-        /* batch 1 and batch 256 may use different kernels: one image may change its class */
+        /* Batch 1 and batch 256 may use different kernels, so one image may change its class. */
         if (!isnan(accuracy))
             assert_true(fabs(own - accuracy) <= 0.003 + 1e-9);
         accuracy = own;
@@ -143,12 +145,13 @@ static void check_accuracy(const cJSON *results, const char *device) {
     const double f32 = accuracy_of(results, device, "f32");
     assert_false(isnan(f32));
     if (is_small())
-        return; /* four images */
+        return; /* four images are too few */
     assert_true(fabs(f32 - 0.98) <= 0.002 + 1e-9);
     for (int i = 0; i < PRECISIONS; i++)
         assert_true(100.0 * fabs(accuracy_of(results, device, precisions[i].name) - f32) <=
                     precisions[i].points + 1e-9);
-    /* integer arithmetic up to the logits: no rounding by a device changes a class */
+    /* Arithmetic on integers up to the logits has no rounding that depends on the device. No class
+     * may change. */
     assert_true(fabs(accuracy_of(results, device, "int8") - 0.98) < 1e-9);
 }
 
@@ -204,7 +207,8 @@ TEST_WITH(test_digits, test_folder_make, test_folder_remove) {
         check_difference(row);
         waited += !strcmp(json_text(row, "mode"), "waited");
     }
-    /* every case has a waited row; a batch longer than --seconds has no pipelined row */
+    /* Every case has a row that waits for each batch. A batch that takes longer than --seconds has
+     * no pipelined row. */
     assert_int_equal(waited, devices * cases_per_device);
     assert_true(is_small() || cJSON_GetArraySize(results) > waited);
     for (int i = 0; i < devices; i++)
@@ -343,7 +347,7 @@ TEST(test_wrong_results_fail) {
                         .calibration = 10,
                         .batch = 25,
                         .all_samples = 1,
-                        .seconds = 0.25}; /* slower batches would not be timed back to back */
+                        .seconds = 0.25}; /* batches that take longer have no pipelined row */
     enum {
         RIGHT,
         LOST_ANSWERS,

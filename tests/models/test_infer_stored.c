@@ -1,6 +1,6 @@
 /*
- * Tests `tandem infer` on the output of `tandem quantize`, on the devices of this run: the digits
- * in every scheme, as stored.
+ * Tests `tandem infer` on the output of `tandem quantize`, on the devices of this run. The digits
+ * run in every scheme, as stored.
  */
 // ctest: device timeout=300
 #include <math.h>
@@ -19,7 +19,7 @@
 #include "tests/support/test_program.h"
 #include "tests/support/test_tree.h"
 
-/* Set by main. */
+/* These paths are set by main. */
 static char program[TEST_TREE_PATH];
 static char digits[TEST_TREE_PATH];
 static char heldout[TEST_TREE_PATH];
@@ -44,7 +44,7 @@ static test_program_result run(const char *format, ...) {
     return test_program_run(program, command, NULL, PATIENCE_S);
 }
 
-/* Quantizes the digits with a scheme into the folder, which then has no other model. */
+/* Quantizes the digits with a scheme into the folder and removes any other model there. */
 static void quantize(const char *scheme, const char *name, const char *more) {
     char path[TEST_PATH];
     remove(test_folder_path(path, "model.safetensors"));
@@ -57,8 +57,8 @@ static void quantize(const char *scheme, const char *name, const char *more) {
 }
 
 /*
- * Runs infer on the folder, on all images or on some, since the oracle is slow. Returns its
- * results.
+ * Runs infer on the folder and returns its results. Only some images are used unless `all` is set,
+ * because the oracle is slow.
  */
 static cJSON *infer(int exit_code, int all, const char *precisions) {
     const char *const images = is_small() ? "--images 3 --batch 2" // the last batch has one image
@@ -79,7 +79,8 @@ static double metric_of(const cJSON *row, const char *key) {
 }
 
 /*
- * Checks the rows of a precision: within the oracle's bound, with the answers of the float model.
+ * Checks the rows of a precision. Errors must stay within the oracle's tolerance, and the answers
+ * must be those of the float model.
  */
 static int check_rows(const cJSON *root, const char *precision, const char *scheme, double bytes) {
     char name[64];
@@ -95,7 +96,7 @@ static int check_rows(const cJSON *root, const char *precision, const char *sche
         assert_non_null(strstr(json_text(row, "case"), name));
         assert_true(metric_of(row, "error_to_tolerance") <= 1.0);
         assert_true(metric_of(row, "images_per_s") > 0.0);
-        /* quantized values, scales, biases and kernel padding */
+        /* The weights consist of quantized values, scales, biases and kernel padding. */
         assert_true(metric_of(row, "weight_bytes") > 84480 * bytes);
         assert_true(metric_of(row, "weight_bytes") < 84480 * bytes * 1.45);
         if (metric_of(row, "images") == 500.0)
@@ -131,7 +132,7 @@ TEST(every_scheme_runs_as_it_is_stored) {
     }
 }
 
-/* Records the activations of the first images, layer by layer, as another framework would. */
+/* Records the activations of the first images, layer by layer, as another framework would do. */
 static void record_activations(const char *path) {
     mlp_model model;
     mlp_samples samples;

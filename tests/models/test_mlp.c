@@ -1,6 +1,6 @@
 /*
- * Tests the host side of `tandem infer` without a device: which models are read or refused. The
- * oracle's bound must hold for correct arithmetic and catch a lost term.
+ * Tests the host side of `tandem infer` without a device: the models that are read or refused. The
+ * oracle's tolerance must hold for correct arithmetic and reveal a lost term.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -207,7 +207,8 @@ static float stored(tdm_dtype dtype, float value) {
 }
 
 /*
- * Computes f32 sums of stored weights and values. In the middle layer, each sum omits `lost` terms.
+ * Computes a layer as a device does: f32 sums of stored weights and values. Each sum omits the last
+ * `lost` terms.
  */
 static void device_layer(const mlp_layer *layer, tdm_activation activation, tdm_dtype dtype,
                          int64_t lost, const float *x, float *y) {
@@ -280,7 +281,7 @@ TEST(test_oracle_on_synthetic) {
         fail_msg("%s", error.text);
     check_bound(&model, &samples, TDM_F32, 9);
     check_bound(&model, &samples, TDM_F16, 9);
-    /* fewer rows are spread over the samples */
+    /* A reference for fewer rows spreads them over the samples. */
     assert_int_equal(mlp_reference_make(&model, NULL, &samples, TDM_F32, 3, &reference, &error), 0);
     assert_int_equal(reference.rows[0], 0);
     assert_int_equal(reference.rows[1], 4);

@@ -1,6 +1,6 @@
 /*
- * Tests models whose weights are stored as integers, without a device. They are read as stored, and
- * refused if the file contradicts itself.
+ * Tests models whose weights are stored as integers, without a device. They are read as stored. A
+ * file that contradicts itself is refused.
  */
 #include <math.h>
 #include <stdio.h>
@@ -46,8 +46,8 @@ static void load(mlp_model *model) {
 /* ---- reading ---- */
 
 /*
- * The quantized values of a layer equal the file's, bit for bit, except that u8 is stored minus
- * 128.
+ * The quantized values of a layer equal those of the file, bit for bit. Only u8 values are stored
+ * minus 128.
  */
 static void expect_codes(const safetensors_file *file, const mlp_model *model, int index) {
     char name[32];
@@ -186,7 +186,7 @@ TEST(stored_models_keep_their_answers) {
                 mlp_reference_make(&model, NULL, &samples, TDM_F32, 100, &exact, &error), 0);
             for (int64_t row = 0; row < 100; row++)
                 right += mlp_reference_class(&reference, row) == samples.labels[row];
-            assert_in_range(right, 98, 100); /* the float model has 99 of the first hundred right */
+            assert_in_range(right, 98, 100); /* the float model has 99 right answers */
             for (int n = 0; p == 0 && n < 1000; n++)
                 assert_true(fabs(reference.logits[n] - exact.logits[n]) <
                             1e-6 * (1 + fabs(exact.logits[n])));
@@ -243,7 +243,8 @@ enum {
     MAX_TENSORS = 8
 };
 
-/* A model of one layer with 3 outputs and 4 inputs, s8 by output, which a case breaks. */
+/* This model has one layer with 3 outputs and 4 inputs, in s8 with one scale per output. Each case
+ * breaks it in some way. */
 typedef struct small_file {
     safetensors_tensor tensors[MAX_TENSORS];
     size_t count;
@@ -304,7 +305,7 @@ TEST(a_small_file_is_read) {
     small_file file = small();
     mlp_model model;
     file_error error = {""};
-    file.scales[1] = 0.0f; /* the row is zero, whatever its quantized values */
+    file.scales[1] = 0.0f; /* the row is zero, whatever its values are */
     if (load_small(&file, &model, &error))
         fail_msg("%s", error.text);
     for (int i = 0; i < 12; i++)
@@ -379,7 +380,8 @@ TEST(layouts_that_are_not_those_of_the_tensor_are_refused) {
 }
 
 /*
- * Flipped bytes of a valid file: it is read or refused, and never crashes (sanitizers check this).
+ * Bytes of a valid file are flipped. The file is read or refused, and the reader never crashes
+ * (sanitizers check this).
  */
 TEST(damaged_files_are_survived) {
     static const char *const names[] = {"model.safetensors", "model.gguf"};

@@ -1,6 +1,6 @@
 /*
- * Tests `tandem predict`: the rows it uses, what a profile predicts and refuses, run times,
- * workloads.
+ * Tests `tandem predict`: the rows that it uses, the predictions and refusals of a profile, run
+ * times, workloads.
  */
 #include <math.h>
 #include <stdio.h>
@@ -54,7 +54,8 @@ static void release(predict_profile *profile, results_file *file) {
     results_file_release(file);
 }
 
-/* Only the profile's own figures are valid afterwards, since its rows are released. */
+/* Reads a profile from the rows and releases the rows. Only the figures that the profile itself
+ * holds are valid afterwards. */
 static void take_rows(const cJSON *root, predict_profile *profile) {
     results_file file;
     file_error error;
@@ -102,7 +103,8 @@ TEST(a_device_is_found_again) {
     release(&profile, &file);
 }
 
-/* A larger set is never read faster. If a sweep shows that, something disturbed the smaller set. */
+/* A larger set cannot be read faster. If a sweep shows that, something disturbed the run of the
+ * smaller set. */
 TEST(a_disturbed_point_of_the_sweep_is_passed_over) {
     static predict_profile profile;
     cJSON *const root = made_device_json();
@@ -115,8 +117,8 @@ TEST(a_disturbed_point_of_the_sweep_is_passed_over) {
 }
 
 /*
- * Five GEMM rows agree, and one takes ten times as long. It is predicted from the others, not from
- * itself.
+ * Five GEMM rows agree, and one takes ten times as long. The outlier's error is that of a
+ * prediction from the other rows.
  */
 TEST(the_error_is_that_of_other_rows) {
     static predict_profile profile;
@@ -236,7 +238,8 @@ TEST(the_power_is_the_median_of_the_rows) {
 
 /* ---- runs ---- */
 
-/* 100 bytes per token on the datasheet of the L4 (300 GB/s), computed by hand. */
+/* The bound for decoding is the L4's bandwidth (300 GB/s) divided by the bytes that a token reads:
+ * weights and KV cache. */
 TEST(a_datasheet_gives_the_bound) {
     static predict_workload workload;
     static predict_profile profile;
@@ -251,12 +254,12 @@ TEST(a_datasheet_gives_the_bound) {
     test_is_near(run.decode_bound, 300e9 / (workload.weight_bytes + workload.kv_bytes), 1e-9);
     assert_true(run.tokens_per_s < run.decode_bound && run.tokens_per_s > 0.99 * run.decode_bound);
     test_is_near(run.joules, 72 * run.seconds, 1e-12);
-    /* Twice the bandwidth halves the time, since everything is limited by memory. */
+    /* Twice the bandwidth halves the time, because memory limits all operations. */
     const double seconds = run.seconds;
     profile.bandwidth_scale = 2;
     predict_run_fill(&run, &profile, &workload);
     test_is_near(run.seconds, seconds / 2, 1e-9);
-    /* With 64 times as many sequences, the KV cache does not fit. */
+    /* The KV cache of 64 sequences of 8192 tokens does not fit. */
     const workload_settings many = {64, 8192, NULL};
     profile.bandwidth_scale = 1;
     assert_int_equal(predict_workload_make("llama-3-8b-decode", &many, &workload, &error), 0);
@@ -274,7 +277,7 @@ static void add_whole(char *row, size_t size, double number) {
         snprintf(row + length, size - length, " %ld |", whole);
 }
 
-/* Llama 3 8B with 1,024 tokens of context. */
+/* Predicts decoding by Llama 3 8B with 1,024 tokens of context. */
 static void run_decode(predict_run *run, const char *device, const char *weights, int64_t batch,
                        double launch_s) {
     static predict_workload workload;
@@ -333,13 +336,14 @@ TEST(built_in_workloads_have_their_weights) {
     file_error error;
     assert_int_equal(predict_workload_make("llama-3-8b-decode", &plain, &workload, &error), 0);
     /*
-     * 32 · 4096 · (6144 + 4096 + 28672 + 14336) and the vocabulary: 7.505e9 numbers of two bytes.
+     * The weights are 32 · 4096 · (6144 + 4096 + 28672 + 14336) numbers and the vocabulary: 7.505e9
+     * numbers of two bytes.
      */
     test_is_near(workload.weight_bytes, 2.0 * (32.0 * 4096 * 53248 + 128256.0 * 4096), 1e-12);
     test_is_near(workload.kv_bytes, 131072.0 * 1024, 1e-12);
     /*
-     * The keys and values of a layer come from main memory, however few. All weights are read
-     * before they are read again.
+     * The keys and values of a layer come from main memory, however few they are. All weights are
+     * read before any of them is read again.
      */
     assert_true(workload.operations[5].work.working_set >
                 workload.weight_bytes + workload.kv_bytes);
@@ -359,8 +363,8 @@ TEST(built_in_workloads_have_their_weights) {
     assert_int_equal(predict_workload_make("digits", &plain, &workload, &error), 0);
     test_is_near(workload.weight_bytes, 4.0 * (64 * 256 + 256 * 256 + 256 * 10), 1e-12);
     /*
-     * Predictions must include half of the smallest measured size: 2 * 256^3, 2 * 1024 * 4096,
-     * 128 KB.
+     * Predictions must cover half of the smallest measured sizes, which are 2 * 256^3, 2 * 1024 *
+     * 4096 and 128 KB.
      */
     assert_true(workload.operations[0].work.flops >= 16777216);
     assert_true(workload.operations[2].work.flops >= 4194304);

@@ -60,7 +60,7 @@ static void add_row(text_maker *maker, const char *suite, const char *name, cons
         seconds, seconds, seconds, seconds, members);
 }
 
-/* Makes the page of a file's device. The caller frees it. */
+/* Returns the page of one device of the file. The caller frees it. */
 static char *page_of(const char *text, size_t device) {
     results_file results;
     file_error error;
@@ -104,7 +104,8 @@ static void add_limits(void) {
 
 /* ---- pages ---- */
 
-/* The page must contain the texts up to NULL, and must not contain those prefixed with '!'. */
+/* Checks that the page contains all texts up to NULL, except those prefixed with '!', which it must
+ * not contain. */
 static void check_page(const char *const *texts) {
     add(&maker, "]}");
     char *const page = page_of(maker.text, 0);
@@ -143,13 +144,13 @@ TEST(a_report_becomes_a_page) {
         "arithmetic, f32",
         "<td>governor</td><td>–</td>",
         "!<td>scan 64 KiB</td>",
-        "!main memory, reading", /* no set is known to exceed the unknown cache four times */
+        "!main memory, reading", /* the cache size is unknown, so every set may be in the cache */
         "!class=\"line dashed",
         NULL};
     check_page(texts);
 }
 
-/* The ratio of interleaved runs is shown, not the ratio of their medians. */
+/* The page shows the ratio of interleaved runs, not the ratio of their medians. */
 TEST(ratios_are_those_measured_in_turn) {
     static const char *const texts[] = {"<td class=\"number\">1.37x</td>", "vs. tandem-stream",
                                         "<td class=\"number\">4.30e-03x</td>", NULL};
@@ -201,7 +202,8 @@ TEST(a_known_device_stands_beside_its_sheet) {
     check_page(texts);
 }
 
-/* The page shows failures and counts skipped rows without time. A missing peer is not counted. */
+/* The page shows failures, and counts rows that were skipped for lack of time. A missing peer is
+ * not counted. */
 TEST(what_is_missing_stands_on_the_page) {
     static const char *const texts[] = {
         "failed: gemm, f32 &lt;1&gt;, tandem: wrong &amp; late</p>",
@@ -277,7 +279,7 @@ static void main_memory_is(const char *cache_bytes, double gbs) {
         fail_msg("%g GB/s for %s", found, cache_bytes);
 }
 
-/* Smaller sets are faster here. */
+/* The smaller sets are in a cache and must not count, although they are faster. */
 TEST(a_cache_is_no_main_memory) {
     main_memory_is("32e6", 800); /* at least four times the cache; the other sets are smaller */
     main_memory_is("22e6", 900);
@@ -286,8 +288,8 @@ TEST(a_cache_is_no_main_memory) {
 }
 
 /*
- * MI300X's driver reports only the second-level cache. A benchmark based on that would measure the
- * last-level cache as main memory, and its file would report that.
+ * MI300X's driver reports only the second-level cache. With that size, a benchmark would measure
+ * the last-level cache as main memory. Its results file would show that as main memory, too.
  */
 TEST(a_device_here_has_the_cache_of_its_file) {
     static const struct {
@@ -347,7 +349,7 @@ TEST(bytes_that_are_no_text_are_replaced) {
     free(text);
 }
 
-/* Three decades on both axes, with a twentieth added at each end. */
+/* Both axes span three decades. The chart adds a twentieth of the span at each end. */
 static void write_known_chart(FILE *file) {
     chart_plot chart = {.title = "T", .description = "D", .x_label = "x", .y_label = "y"};
     chart_begin_series(&chart, "a & b", CHART_POINTS, 0);
@@ -373,7 +375,8 @@ TEST(points_stand_where_they_belong) {
     free(text);
 }
 
-/* Two devices: an RTX 4090 has a datasheet rate for f32, and the other one also measured bytes. */
+/* Writes the rooflines of two devices. The RTX 4090 has a datasheet rate for f32. Only the other
+ * device has an integer GEMM. */
 static void write_rooflines(FILE *file) {
     static const char *const names[] = {"One", "NVIDIA GeForce RTX 4090"};
     results_file files[2];

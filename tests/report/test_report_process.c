@@ -1,4 +1,4 @@
-/* Tests that the suites of `tandem report` are commands of this program that return results. */
+/* Tests that the suites of `tandem report` are commands of this program and return results. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ TEST(a_suite_that_fails_has_no_document) {
     static const report_suite suite = {"test", 1, 1, {"bench", "compute"}, {"bench", "launch"}};
     suite_task task = {.device = 99, .budget_s = 2.5};
     suite_outcome outcome;
-    /* Without a driver, whose leaks would count as this program's. */
+    /* No driver is loaded, because its leaks would count as this program's. */
     setenv("OCL_ICD_VENDORS", "/nowhere", 1);
     setenv("OPENCL_VENDOR_PATH", "/nowhere", 1);
     report_suite_run(&suite, &task, &outcome);
@@ -30,7 +30,7 @@ TEST(a_suite_that_fails_has_no_document) {
     unsetenv("OPENCL_VENDOR_PATH");
 }
 
-/* Options are parsed in order: an unknown one is refused before --help takes effect. */
+/* Options are parsed in order. An unknown one is therefore refused before --help takes effect. */
 TEST(suites_are_commands) {
     for (int i = 0; i < 2 * report_suite_count; i++) {
         const report_suite *const suite = &report_suites[i / 2];

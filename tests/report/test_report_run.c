@@ -34,7 +34,7 @@ TEST_WITH(a_report_is_a_results_file_and_a_page, test_folder_make, test_folder_r
     unsigned char *const bytes = test_file_read(json, &size);
     cJSON *const root = cJSON_Parse((const char *)bytes);
     assert_string_equal(json_member(root, "schema")->valuestring, "tandem-report/1");
-    /* The report's own command line, not that of its first suite. */
+    /* The file holds the report's own command line, not that of its first suite. */
     const cJSON *const words = json_member(root, "command");
     assert_int_equal(cJSON_GetArraySize(words), 11);
     assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
@@ -85,7 +85,7 @@ TEST_WITH(results_on_stdout_are_nothing_else, test_folder_make, test_folder_remo
     test_program_release(&result);
 }
 
-/* The file has several devices. */
+/* The results file has two devices. The page shows the one that --device names. */
 TEST_WITH(a_page_is_of_the_device_that_is_named, test_folder_make, test_folder_remove) {
     static const struct {
         const char *device;
@@ -123,7 +123,7 @@ TEST_WITH(a_page_is_of_the_device_that_is_named, test_folder_make, test_folder_r
     }
 }
 
-/* Returns 1 if a process has started another one. */
+/* Returns 1 if the process has a child. */
 static int has_child(pid_t process) {
     char path[64];
     char line[32] = "";
@@ -145,7 +145,8 @@ static pid_t start_report(const char *json, const char *html) {
     _exit(127);
 }
 
-/* No files or processes may be left. Orphaned processes would be adopted here. */
+/* No files and no processes may be left. This process adopts orphaned processes, so it would see
+ * them. */
 TEST_WITH(an_interrupted_report_leaves_nothing, test_folder_make, test_folder_remove_empty) {
     char json[TEST_PATH];
     char html[TEST_PATH];

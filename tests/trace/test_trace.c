@@ -1,4 +1,4 @@
-/* Tests of memory traces: generated traces, trace files and their errors, and `tandem trace`. */
+/* Tests memory traces: generated traces, trace files and their errors, and `tandem trace`. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +13,7 @@
 
 /* ---- generators ---- */
 
-/* The largest total of live bytes at any event, computed from the definition. */
+/* Returns the largest total of live bytes at any event, computed from the definition. */
 static uint64_t bound_by_definition(const trace_data *trace, const size_t *born,
                                     const size_t *dead) {
     const uint64_t unit = TRACE_UNIT;
@@ -39,7 +39,8 @@ static void expect_whole(const trace_data *trace) {
         assert_int_equal(trace->blocks[i].live != 0, dead[i] == trace->event_count);
         assert_in_range(trace->blocks[i].tag, 1, trace->tag_count);
     }
-    /* The definition takes time proportional to events times blocks. */
+    /* The definition takes time proportional to events times blocks, so it is used for short traces
+     * only. */
     if (trace->event_count < 2000)
         assert_int_equal(trace_summarize(trace).lower_bound,
                          bound_by_definition(trace, born, dead));
@@ -59,7 +60,8 @@ TEST(generated_traces_are_whole) {
 }
 
 /*
- * Returns the total bytes of the blocks of a tag; *live gets those of blocks that are never freed.
+ * Returns the total bytes of the blocks with a tag. *live receives the bytes of those that are
+ * never freed.
  */
 static uint64_t bytes_of(const trace_data *trace, const char *tag, uint64_t *live) {
     uint64_t sum = 0;
@@ -102,7 +104,7 @@ static const char example[] = TDM_TRACE_MAGIC "# an example\n"
                                               "a 0 4 0 0 0\n"
                                               "f 100 3\n";
 
-/* Appends the last line to the example. */
+/* Writes the example with its last line, which holds the checksum. */
 static size_t finished_example(char *text, size_t size) {
     const uint64_t checksum = tdm_trace_hash(TDM_TRACE_HASH_START, example, sizeof example - 1);
     return (size_t)snprintf(text, size, "%se 4 %016llx\n", example, (unsigned long long)checksum);
@@ -166,7 +168,7 @@ TEST(a_changed_or_cut_file_is_refused) {
         }
     for (size_t length = 0; length < size; length++) {
         assert_int_equal(trace_parse(text, length, 0, &trace, &error), -1);
-        /* A trace cut off by a crash is accepted as far as it goes. */
+        /* A trace that a crash cut off is accepted up to its end. */
         const int whole = length >= sizeof TDM_TRACE_MAGIC - 1;
         assert_int_equal(trace_parse(text, length, 1, &trace, &error), whole ? 0 : -1);
         trace_release(&trace);
@@ -175,7 +177,7 @@ TEST(a_changed_or_cut_file_is_refused) {
 
 TEST(what_is_wrong_is_said_with_the_line) {
     static const struct {
-        const char *lines; /* after the first */
+        const char *lines; /* the lines after the first one */
         const char *sentence;
     } rows[] = {
         {"x 1 2\n", "line 2: unknown kind of line"},
@@ -230,7 +232,7 @@ TEST(what_is_wrong_is_said_with_the_line) {
     assert_non_null(strstr(error.text, "/nonexistent/trace"));
 }
 
-/* Random lines of valid kinds are refused or accepted, and never read beyond the end. */
+/* Random lines of valid kinds are refused or accepted. The reader never reads beyond the end. */
 TEST(random_lines_do_no_harm) {
     test_random random = {.state = 7};
     int taken = 0;

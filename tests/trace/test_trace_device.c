@@ -1,4 +1,4 @@
-/* Tests of device traces, requested by the public API or by the environment. */
+/* Tests traces of devices, which the public API or the environment requests. */
 // ctest: device
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,7 +75,7 @@ DEVICE_TEST(a_device_is_recorded) {
     trace_release(&trace);
 }
 
-/* Opens the device in a context of its own, like a program that knows nothing of traces. */
+/* Opens the device in a context of its own, like a program that knows nothing about traces. */
 static void run_program(const test_device *device, const char *tag) {
     tdm_context *context;
     tdm_device *own;
@@ -92,7 +92,8 @@ static void run_program(const test_device *device, const char *tag) {
 }
 
 /*
- * The first device gets the path itself. Each later one in the process gets the path with a number.
+ * The first device of a process writes to the path itself. Each later one appends a number to the
+ * path.
  */
 DEVICE_TEST(the_environment_asks_for_a_trace) {
     static int opened;

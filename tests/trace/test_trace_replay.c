@@ -1,6 +1,6 @@
 /*
- * Tests of memory-trace replays: deterministic, in order, within budgets, and near the minimum
- * reservation.
+ * Tests replays of memory traces. They are deterministic and in order. They stay within budgets and
+ * near the smallest possible reservation.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -88,7 +88,7 @@ TEST(a_replay_is_the_same_every_time) {
                 replay_release(&results[j]);
             trace_release(&trace);
         }
-    /* The streams must have been waited for. */
+    /* The replays must have waited for streams. */
     assert_true(waits > 0);
     assert_true(orders > 0);
 }
@@ -118,8 +118,8 @@ TEST(live_blocks_are_apart) {
 }
 
 /*
- * The memory holds one block. A second block for another stream must not reuse it before the first
- * stream's command is done, or must wait for it in its own stream.
+ * The memory holds one block. A second block on another stream must wait, on the host or in its own
+ * stream, until the command of the first stream is done.
  */
 TEST(a_stream_that_is_behind_is_waited_for) {
     for (int same = 0; same < 2; same++)
@@ -145,7 +145,7 @@ TEST(a_stream_that_is_behind_is_waited_for) {
         }
 }
 
-/* A later command of a stream that used the block counts as its last use. */
+/* The last use of a block by a stream is the stream's last command before the block is freed. */
 TEST(a_use_lasts_until_the_block_is_freed) {
     trace_data trace = {.events = NULL};
     replay_result result;
@@ -167,7 +167,8 @@ TEST(a_use_lasts_until_the_block_is_freed) {
     trace_release(&trace);
 }
 
-/* Two ranges that wait for different streams must both be ready before they are merged. */
+/* Two freed ranges wait for different streams. Both must be ready before they become one block, so
+ * the host waits. */
 TEST(a_wait_of_the_host_moves_the_clock) {
     trace_data trace = {.events = NULL};
     replay_result result;
@@ -255,7 +256,7 @@ TEST(little_more_is_reserved_than_must_be) {
 }
 
 /*
- * A throttled pool stays within the limits however far the host is ahead. Without a throttle it
+ * A throttled pool keeps the limits, however far the host runs ahead. Without a throttle, its size
  * grows with the depth of the queues.
  */
 TEST(a_throttle_keeps_the_bars) {

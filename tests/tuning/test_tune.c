@@ -1,5 +1,5 @@
 /*
- * Tests of the parts of `tandem tune`: the search space, the search, faulty workers, and the tuning
+ * Tests the parts of `tandem tune`: the search space, the search, faulty workers, and the tuning
  * file.
  */
 #include <math.h>
@@ -60,8 +60,8 @@ static int space_has(const tune_space *space, const char *name) {
 #define TENSOR (TDM_CAP_CUDA | TDM_CAP_TENSOR_CORES | TDM_CAP_ASYNC_COPY)
 
 /*
- * Lists variants that a device tries, and does not try, for MxNx512 with B transposed. The device
- * is given by its capabilities, work-items per group and bytes of local memory.
+ * Each row lists variants that a device must try and must not try for a GEMM with B transposed. The
+ * device is given by its capabilities, work-items per group and bytes of local memory.
  */
 static const struct {
     uint32_t capabilities, items;
@@ -84,12 +84,12 @@ static const struct {
      "gemm_f32_panel_8x8 gemm_s8_lines_8"},
     {CPU, 64, 12000, GEMM_S8, 512, 512, 512, "gemm_int_tiled_32x32",
      "gemm_int_panel_8x8 gemm_int_tiled_64x64"},
-    /* f32 operands are split in three only if the case allows it. */
+    /* f32 operands are split into three TF32 products only if the case allows it. */
     {TENSOR, 4096, 1 << 20, GEMM_F32, 512, 512, 512, "", "gemm_f32_3xtf32_64x64__tensor"},
     {TENSOR, 4096, 1 << 20, GEMM_W8, 512, 512, 512, "", "gemm_f32_3xtf32_64x64__tensor"},
     {TENSOR, 4096, 1 << 20, GEMM_3XTF32, 512, 512, 512,
      "gemm_f32_3xtf32_64x64__tensor gemm_f32_simt_64x64__async", ""},
-    /* Weights are multiplied in place, or unpacked first. */
+    /* Weights are multiplied as they are, or unpacked first. */
     {CPU, 4096, 1 << 20, GEMM_W8, 8, 512, 512, "gemm_s8_lines_8 gemm_f32_panel_6x16__avx2",
      "gemm_s4_lines_8 gemm_f16_panel_6x16__avx2 gemm_weights_any_reference gemm_int_panel_8x8"},
     {CPU, 4096, 1 << 20, GEMM_W4, 8, 512, 512, "gemm_s4_lines_8", "gemm_s8_lines_8"},
@@ -127,7 +127,8 @@ TEST(only_rows_that_can_run_are_tried) {
     }
 }
 
-/* Only integer panel kernels vary rows per work-item and the packing, which has three values. */
+/* Integer panel kernels vary the rows per work-item and the packing, which has three values. Other
+ * integer kernels vary neither. */
 TEST(integers_have_their_parameters) {
     static tune_space space;
     const gemm_case item = {.types = GEMM_U8S8, .m = 512, .n = 512, .k = 512};
@@ -141,7 +142,7 @@ TEST(integers_have_their_parameters) {
     }
 }
 
-/* Every choice of a space must survive the library's text form. */
+/* Checks a choice. Writing and reading it as text must give the same choice. */
 static void expect_sound(const tune_space *space, const tdm_choice *choice) {
     char text[TDM_CHOICE_TEXT];
     char reason[TDM_TUNING_REASON] = "";
@@ -157,7 +158,8 @@ static void expect_sound(const tune_space *space, const tdm_choice *choice) {
 
 /* ---- the search ---- */
 
-/* A device whose times are a formula: a minimum at one point, and traps. */
+/* On this device a formula gives the times, with a minimum at one point. One variant fails, and
+ * some are refused. */
 typedef struct formula {
     const char *row; /* the fastest variant */
     int32_t rows, columns;
@@ -238,8 +240,8 @@ TEST(the_search_ends_with_its_time) {
 /* ---- faulty workers ---- */
 
 /*
- * A worker as a shell script that reads which variant to run. Two variants work; the others fail in
- * different ways. Times depend on the variant.
+ * This worker is a shell script that reads which variant to run. Two variants work, at different
+ * speeds. The others fail in different ways.
  */
 static const char worker_text_of_shell[] =
     "#!/bin/sh\n"
@@ -275,7 +277,7 @@ static int verify_ok(const void *user, const void *bytes, size_t size, double *m
     return -1;
 }
 
-/* Writes the outputs that the worker returns. */
+/* Writes the right and the wrong output that the worker returns. */
 static void write_outputs(const void *right, const void *wrong, size_t bytes) {
     char name[TEST_PATH];
     test_file_write(test_folder_path(name, "right"), right, bytes);
@@ -345,8 +347,8 @@ TEST(the_best_is_compared_with_the_librarys_own_choice) {
 }
 
 /*
- * Prepares a whole run of one problem against the faulty worker, with a folder that does not exist
- * yet.
+ * Prepares a complete run of one problem with the faulty worker. The folder of the tuning file does
+ * not exist yet.
  */
 static tune_run make_run(double seconds) {
     return (tune_run){.command = "test",
@@ -365,7 +367,7 @@ static void close_run(tune_run *run) {
     tune_file_close(run->file);
 }
 
-/* Writes the correct D of a case, and zeros. */
+/* Writes the correct D of a case as the right output, and zeros as the wrong one. */
 static void write_product(const gemm_case *item) {
     float *const a = gemm_case_create(item, OP_GEMM_A);
     float *const b = gemm_case_create(item, OP_GEMM_B);

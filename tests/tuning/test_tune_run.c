@@ -1,5 +1,5 @@
 /*
- * Tests `tandem tune` from end to end on the device of this run, and that the library uses the
+ * Tests `tandem tune` from end to end on the device of this run. The library must then use the
  * file.
  */
 // ctest: device compiled rusticl_in_ci timeout=300 cost=8
@@ -29,7 +29,7 @@ static int make_folder(void **state) {
     return 0;
 }
 
-/* The argument of --device: the first name of TANDEM_TEST_DEVICES. */
+/* Returns the argument of --device, which is the first name of TANDEM_TEST_DEVICES. */
 static const char *selector(void) {
     static char name[128];
     const char *const wanted = getenv("TANDEM_TEST_DEVICES");
@@ -81,7 +81,7 @@ TEST(shapes_are_tuned_kept_and_not_tuned_again) {
     assert_int_equal(rows_with(" measured="), 4);
 }
 
-/* The preceding case wrote the file. */
+/* The preceding test wrote the file. */
 TEST(the_library_follows_the_file_and_says_so) {
     const char *const variables[] = {output_variable, "TANDEM_LOG=dispatch", NULL};
     expect(run("bench gemm --quick --shapes 24x40x32", variables), 0, "f32 24x40x32 nn",

@@ -1,4 +1,4 @@
-/* Tests of tuning data: rows as text, device patterns, valid and hostile files, the nearest row. */
+/* Tests tuning data: rows as text, device patterns, valid and hostile files, the nearest row. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,8 +135,8 @@ TEST(every_operation_has_rows) {
 }
 
 /*
- * A library skips rows with an operation, dtype or variant that it does not know. So it can read
- * files of later versions.
+ * A library skips rows with an operation, dtype or variant that it does not know. It can therefore
+ * read files of later versions.
  */
 TEST(rows_that_cannot_serve_are_stale) {
     static const struct {
@@ -186,8 +186,8 @@ TEST(rows_that_cannot_serve_are_stale) {
 }
 
 /*
- * Shuffled words of a valid row must be read, stale, or corrupt with a reason. They must never
- * crash (sanitizers check this).
+ * The words of a valid row are shuffled. The row is read, stale, or corrupt with a reason, and the
+ * reader never crashes (sanitizers check this).
  */
 TEST(mixed_up_rows_are_survived) {
     static const char *const words[] = {"any",
@@ -523,7 +523,7 @@ TEST(a_file_that_is_too_large_is_refused) {
     free(bytes);
 }
 
-/* Random bytes are refused or read, and never crash (sanitizers check this). */
+/* The reader refuses or reads files of random bytes, and never crashes (sanitizers check this). */
 TEST(a_file_of_random_bytes_is_survived) {
     static const char good[] = HEADER ROW("*/pocl/*", "1x*x3x96", "gemm_any_reference:row_items=2")
         ROW("cpu", "64x64x64", "gemm_any_reference");
@@ -612,7 +612,8 @@ TEST(the_users_file_has_its_place) {
 
 /* ---- the nearest row ---- */
 
-/* Returns the line of the row found in the user's file for a shape; 0: a shipped row; -1: none. */
+/* Returns the line of the row that is found in the user's file for a shape. Returns 0 for a shipped
+ * row and -1 for none. */
 static int found_line(const tdm_device_info *info, tdm_tuning_query query) {
     setenv("TANDEM_TUNING_FILE", path, 1);
     tdm_tuning_table *const table = tdm_tuning_open(info);
@@ -641,9 +642,9 @@ TEST(the_nearest_row_is_found) {
     assert_int_equal(found_line(cpu, query_of(50, 50, 50, 1)), 2);
     assert_int_equal(found_line(cpu, query_of(49, 50, 50, 1)), 0);
     assert_int_equal(found_line(cpu, query_of(100, 100, 100, 40)), 4);
-    assert_int_equal(found_line(cpu, query_of(9000, 9000, 9000, 1)), 6); /* "any" is far */
+    assert_int_equal(found_line(cpu, query_of(9000, 9000, 9000, 1)), 6); /* a row with "*" is far */
     assert_int_equal(found_line(cpu, query_of(9000, 2, 700000, 1)), 5);
-    assert_int_equal(found_line(cpu, query_of(3000, 3, 3, 1)), 8); /* the closer device */
+    assert_int_equal(found_line(cpu, query_of(3000, 3, 3, 1)), 8); /* the more specific device */
     assert_int_equal(found_line(cpu, query_of(0, 0, 0, 0)), 0);
     assert_int_equal(found_line(&gpu_device, query_of(100, 100, 100, 1)), 7);
     tdm_tuning_query query = query_of(100, 100, 100, 1);
@@ -652,8 +653,7 @@ TEST(the_nearest_row_is_found) {
 }
 
 /*
- * Rows of another layout are not used. Among those that match, a row that names the layout comes
- * first.
+ * Rows for another layout are not used. Among the others, a row that names the layout comes first.
  */
 TEST(the_layout_counts) {
     write_text(HEADER ROW(

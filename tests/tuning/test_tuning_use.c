@@ -24,7 +24,7 @@ static tdm_gemm_desc desc_of(int64_t m, int64_t n, int64_t k) {
     return desc;
 }
 
-/* The reference kernel is used because only a row of the file would choose it. */
+/* The rows name the reference kernel, because only a row of the file would choose it. */
 DEVICE_TEST(a_plan_follows_the_users_file_and_says_so) {
     tuned_device own = tuned_device_open(
         device, TUNING_HEADER "*/* gemm f32 f32 any 40x40x40 gemm_any_reference measured=1000\n"
@@ -77,8 +77,8 @@ DEVICE_TEST(a_forced_variant_stands_above_the_file) {
 }
 
 /*
- * An unmeasured row yields to the rules on tile sizes; a measured row does not. Neither can select
- * a variant that cannot run the problem.
+ * The rules on tile sizes override a row that was not measured, but not a measured row. Neither row
+ * can select a variant that cannot run the problem.
  */
 DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     tuned_plan said, without;
@@ -113,7 +113,8 @@ DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     tuned_device_close(&own);
 }
 
-/* Weights are packed once for plans of any M, so a row for one M must not change their layout. */
+/* Weights are packed once for plans of any M. A row for one M must therefore not change their
+ * layout. */
 DEVICE_TEST(packed_weights_do_not_depend_on_the_file) {
     char text[TDM_PACKED_LAYOUT_TEXT];
     for (int with = 0; with < 2; with++) {
@@ -191,8 +192,8 @@ static const tdm_variant *find_panel(const test_device *device) {
 }
 
 /*
- * A row for nearly this size also provides its parameters. A row for another size provides the
- * variant alone.
+ * A row for about this size also provides its parameters. A row for another size provides only the
+ * variant.
  */
 DEVICE_TEST(parameters_go_with_the_size) {
     const tdm_variant *const row = find_panel(device);
@@ -221,8 +222,8 @@ DEVICE_TEST(parameters_go_with_the_size) {
 }
 
 /*
- * One work-item for more rows than local memory holds. A forced variant is refused; parameters from
- * a file are dropped.
+ * One work-item gets more rows than local memory holds. A forced variant is then refused.
+ * Parameters from a file are ignored.
  */
 DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
     const tdm_variant *const row = find_panel(device);
@@ -253,11 +254,11 @@ DEVICE_TEST(parameters_that_do_not_fit_are_dropped) {
 
 /* ---- results ---- */
 
-/* Sizes around a tile, and around multiples for several work-items. */
+/* These sizes are around a tile, and around multiples of tiles for several work-items. */
 static const int64_t sizes[][3] = {{1, 1, 1},   {7, 5, 3},    {13, 33, 17}, {12, 32, 64},
                                    {64, 1, 40}, {1, 100, 70}, {50, 97, 31}, {100, 130, 600}};
 
-/* Returns false if the device has too little local memory. The plan must report that. */
+/* Returns false if the device has too little local memory. The error must say so. */
 static bool fits(const test_device *device, const gemm_trial *trial) {
     const op_gemm_case *const item = &trial->item;
     tdm_gemm_plan *plan;
