@@ -119,7 +119,7 @@ static int verify_never(const void *user, const void *bytes, size_t size, double
 }
 
 /* A contender's own task is requested and checked; the others keep the plan's task. */
-TEST(an_contender_may_have_a_task_of_its_own) {
+TEST(a_contender_may_have_its_own_task) {
     const bench_task own = {.request = "suite=own", .verify = verify_never};
     bench_contender contenders[] = {make_contender("healthy", greeting, healthy_loop),
                                     make_contender("own", greeting, healthy_loop)};

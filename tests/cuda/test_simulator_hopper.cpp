@@ -14,7 +14,7 @@ enum {
 /* Thread 0 passes 8 numbers to all other threads, one number per phase. */
 static void hand_over_in_phases(int *out, int how) {
     uint64_t *const full = reinterpret_cast<uint64_t *>(dynamic()), *const empty = full + 1;
-    int *const tensor_map = reinterpret_cast<int *>(full + 2);
+    int *const slot = reinterpret_cast<int *>(full + 2);
     const uint32_t readers = static_cast<uint32_t>(tandem_sim_self->block->threads - 1);
     if (item() == 0 && how != NO_BARRIER) {
         tandem_sim_mbarrier_init(full, 1);
@@ -24,7 +24,7 @@ static void hand_over_in_phases(int *out, int how) {
     for (uint32_t i = 0; i < 8; i++) {
         if (item() == 0) {
             tandem_sim_mbarrier_wait(empty, (i & 1u) ^ 1u, __LINE__);
-            *tensor_map = static_cast<int>(i * i);
+            *slot = static_cast<int>(i * i);
             tandem_sim_mbarrier_arrive(full, how == ARRIVES_TOO_OFTEN ? 16 : 0);
             if (how == ARRIVES_TOO_OFTEN)
                 tandem_sim_mbarrier_arrive(full, 0);
@@ -34,7 +34,7 @@ static void hand_over_in_phases(int *out, int how) {
             }
         } else {
             tandem_sim_mbarrier_wait(full, i & 1u, __LINE__);
-            out[i * readers + static_cast<uint32_t>(item()) - 1] = *tensor_map;
+            out[i * readers + static_cast<uint32_t>(item()) - 1] = *slot;
             tandem_sim_mbarrier_arrive(empty, 0);
         }
     }
@@ -93,7 +93,7 @@ enum {
 static void arrive_from_afar(int *out, int how) {
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(dynamic());
     const tandem_sim_block *const block = tandem_sim_self->block;
-    int *const tensor_map = reinterpret_cast<int *>(barrier + 1);
+    int *const slot = reinterpret_cast<int *>(barrier + 1);
     if (item() == 0) {
         tandem_sim_mbarrier_init(barrier, static_cast<uint32_t>(2 * block->threads));
         if (how != UNFENCED)
@@ -106,7 +106,7 @@ static void arrive_from_afar(int *out, int how) {
         tandem_sim_cluster_barrier(__LINE__);
     }
     static_cast<int *>(tandem_sim_cluster_shared(
-        tensor_map, 1))[block->cluster_rank * block->threads + item()] = item();
+        slot, 1))[block->cluster_rank * block->threads + item()] = item();
     tandem_sim_mbarrier_arrive_rank(barrier, 1);
     if (how == WAITS_ELSEWHERE) {
         tandem_sim_mbarrier_wait(static_cast<uint64_t *>(tandem_sim_cluster_shared(barrier, 1)), 0,
