@@ -114,7 +114,7 @@ static void arrive_from_afar(int *out, int how) {
     } else if (block->cluster_rank == 1 && how != UNAWAITED && how != UNAWAITED_AND_BARRIER) {
         tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
         out[item()] =
-            tensor_map[block->threads - 1 - item()] + tensor_map[2 * block->threads - 1 - item()];
+            slot[block->threads - 1 - item()] + slot[2 * block->threads - 1 - item()];
     }
     if (how == UNAWAITED_AND_BARRIER)
         tandem_sim_cluster_barrier(__LINE__);
