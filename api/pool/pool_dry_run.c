@@ -6,10 +6,10 @@
 #include "api/pool/pool_internal.h"
 
 /* An object of the pool and its copy. */
-typedef struct twin {
+typedef struct copied_object {
     const void *original;
     void *copy;
-} twin;
+} copied_object;
 
 struct tdm_pool_dry_run {
     /* copy of the root; free ranges of per-thread caches in slabs with live blocks are left out */
@@ -19,8 +19,8 @@ struct tdm_pool_dry_run {
     tdm_memory_account account;
     tdm_dry_run_limits limits;
     tdm_block *headers;
-    twin *twins; /* copies of the ranges and slabs, by address of the original */
-    size_t twin_count;
+    copied_object *copies; /* copies of the ranges and slabs, by address of the original */
+    size_t copy_count;
     uint64_t reserved_before, native;
     tdm_use *waited; /* one per stream */
     int waited_count, waited_capacity;
@@ -100,20 +100,20 @@ static bool take_relief(void *user, uint64_t bytes, int attempt) {
 /* ---- copy ------------------------------------------------------------------------------------ */
 
 static int by_address(const void *a, const void *b) {
-    const uintptr_t x = (uintptr_t)((const twin *)a)->original;
-    const uintptr_t y = (uintptr_t)((const twin *)b)->original;
+    const uintptr_t x = (uintptr_t)((const copied_object *)a)->original;
+    const uintptr_t y = (uintptr_t)((const copied_object *)b)->original;
     return x < y ? -1 : x > y;
 }
 
-static void *twin_of(const tdm_pool_dry_run *r, const void *original) {
-    const twin key = {.original = original};
-    const twin *const found =
-        original ? bsearch(&key, r->twins, r->twin_count, sizeof key, by_address) : NULL;
+static void *copy_of(const tdm_pool_dry_run *r, const void *original) {
+    const copied_object key = {.original = original};
+    const copied_object *const found =
+        original ? bsearch(&key, r->copies, r->copy_count, sizeof key, by_address) : NULL;
     return found ? found->copy : NULL;
 }
 
-static void add_twin(tdm_pool_dry_run *r, const void *original, void *copy) {
-    r->twins[r->twin_count++] = (twin){original, copy};
+static void note_copy(tdm_pool_dry_run *r, const void *original, void *copy) {
+    r->copies[r->copy_count++] = (copied_object){original, copy};
 }
 
 static bool copy_dependencies(const tdm_block *from, tdm_block *to) {
@@ -164,7 +164,7 @@ static tdm_slab *copy_slab(tdm_pool_dry_run *r, const tdm_slab *from, size_t *us
     atomic_store(&slab->thread_cache, r->pool);
     slab->first = NULL;
     slab->next = slab->previous = NULL;
-    add_twin(r, from, slab);
+    note_copy(r, from, slab);
     tdm_block *before = NULL;
     for (const tdm_block *range = from->first; range; range = range->after) {
         tdm_block *const copy = &r->headers[(*used)++];
@@ -175,7 +175,7 @@ static tdm_slab *copy_slab(tdm_pool_dry_run *r, const tdm_slab *from, size_t *us
         copy->after = NULL;
         *(before ? &before->after : &slab->first) = copy;
         before = copy;
-        add_twin(r, range, copy);
+        note_copy(r, range, copy);
         if (!copied) {
             drop_slab(slab);
             return NULL;
@@ -201,16 +201,16 @@ static bool copy_slabs(tdm_pool_dry_run *r, const tdm_pool *from) {
 }
 
 static void relink_slab(const tdm_pool_dry_run *r, tdm_slab *slab) {
-    slab->idle_next = slab->live_blocks ? NULL : twin_of(r, slab->idle_next);
-    slab->idle_previous = slab->live_blocks ? NULL : twin_of(r, slab->idle_previous);
+    slab->idle_next = slab->live_blocks ? NULL : copy_of(r, slab->idle_next);
+    slab->idle_previous = slab->live_blocks ? NULL : copy_of(r, slab->idle_previous);
     for (tdm_block *range = slab->first; range; range = range->after) {
         if (range->state == TDM_RANGE_LIVE)
             continue;
-        range->next = twin_of(r, range->next);
-        range->previous = twin_of(r, range->previous);
+        range->next = copy_of(r, range->next);
+        range->previous = copy_of(r, range->previous);
         if (range->state == TDM_RANGE_PENDING) {
-            range->as.queue.older = twin_of(r, range->as.queue.older);
-            range->as.queue.newer = twin_of(r, range->as.queue.newer);
+            range->as.queue.older = copy_of(r, range->as.queue.older);
+            range->as.queue.newer = copy_of(r, range->as.queue.newer);
         }
     }
 }
@@ -218,7 +218,7 @@ static void relink_slab(const tdm_pool_dry_run *r, tdm_slab *slab) {
 static void relink_index(const tdm_pool_dry_run *r, tdm_pool_index *index) {
     for (int octave = 0; octave < TDM_INDEX_OCTAVES; octave++)
         for (int step = 0; index->steps[octave] && step < TDM_INDEX_STEPS; step++)
-            index->heads[octave][step] = twin_of(r, index->heads[octave][step]);
+            index->heads[octave][step] = copy_of(r, index->heads[octave][step]);
 }
 
 static void relink(const tdm_pool_dry_run *r, const tdm_pool *from) {
@@ -227,10 +227,10 @@ static void relink(const tdm_pool_dry_run *r, const tdm_pool *from) {
         relink_slab(r, slab);
     for (int i = 0; i < TDM_SIZE_CLASSES * TDM_LANES; i++)
         relink_index(r, &pool->free[i / TDM_LANES][i % TDM_LANES]);
-    pool->idle_oldest = twin_of(r, from->idle_oldest);
-    pool->idle_newest = twin_of(r, from->idle_newest);
-    pool->pending_oldest = twin_of(r, from->pending_oldest);
-    pool->pending_newest = twin_of(r, from->pending_newest);
+    pool->idle_oldest = copy_of(r, from->idle_oldest);
+    pool->idle_newest = copy_of(r, from->idle_newest);
+    pool->pending_oldest = copy_of(r, from->pending_oldest);
+    pool->pending_newest = copy_of(r, from->pending_newest);
 }
 
 static void set_upstream(tdm_pool_dry_run *r, const tdm_pool *from) {
@@ -267,7 +267,7 @@ static bool copy_pool(tdm_pool_dry_run *r, const tdm_pool *from) {
             ranges++;
     r->pool = tdm_host_alloc(sizeof *r->pool);
     r->headers = tdm_host_calloc(ranges, sizeof *r->headers);
-    r->twins = tdm_host_calloc(ranges + slabs, sizeof *r->twins);
+    r->copies = tdm_host_calloc(ranges + slabs, sizeof *r->copies);
     if (!r->pool)
         return false;
     *r->pool = *from;
@@ -292,9 +292,9 @@ static bool copy_pool(tdm_pool_dry_run *r, const tdm_pool *from) {
     for (int i = 1; i < TDM_POOL_THREAD_CACHES; i++)
         if (tdm_pool_thread_cache(from, i))
             r->pool->stats.allocated += tdm_pool_thread_cache(from, i)->stats.allocated;
-    if (!r->headers || !r->twins || !copy_slabs(r, from))
+    if (!r->headers || !r->copies || !copy_slabs(r, from))
         return false;
-    qsort(r->twins, r->twin_count, sizeof *r->twins, by_address);
+    qsort(r->copies, r->copy_count, sizeof *r->copies, by_address);
     relink(r, from);
     set_upstream(r, from);
     return true;
@@ -353,7 +353,7 @@ void tdm_dry_run_end(tdm_pool_dry_run *dry_run) {
     }
     tdm_host_free(pool);
     tdm_host_free(dry_run->headers);
-    tdm_host_free(dry_run->twins);
+    tdm_host_free(dry_run->copies);
     tdm_host_free(dry_run->waited);
     tdm_host_free(dry_run);
 }

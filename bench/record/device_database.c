@@ -90,7 +90,7 @@ static int contains(const word_list *all, const word_list *part) {
     return start >= 0 && !is_changed(all, start + part->count);
 }
 
-/* Returns the word count of the sheet's longest name that the device's name contains, or 0. */
+/* Returns the word count of the datasheet's longest name that the device's name contains, or 0. */
 static int match(const datasheet *sheet, const word_list *device) {
     int best = 0;
     for (const char *name = sheet->names; *name != '\0';) {

@@ -25,7 +25,7 @@ typedef struct datasheet {
 } datasheet;
 
 /*
- * Finds the datasheet of a device by its driver's name, or by the sheet's own name with any
+ * Finds the datasheet of a device by its driver's name, or by the datasheet's own name with any
  * separators between its words ("RTX-4090"). Returns NULL for an unknown device, and for a name
  * that denotes another device, like "RTX 4090 Laptop GPU".
  */
@@ -37,7 +37,7 @@ const datasheet *datasheet_find(const char *device_name);
  */
 const datasheet *datasheet_of_board(const char *board_name, const char *device_name);
 
-/* Returns the sheets in order, and NULL after the last. */
+/* Returns the datasheets in order, and NULL after the last. */
 const datasheet *datasheet_at(size_t index);
 
 /*

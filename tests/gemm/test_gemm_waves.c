@@ -1,6 +1,6 @@
 /*
  * A model chooses tiles and parts of K on CUDA devices. Here it runs for devices that are known
- * only from data sheets. The tests compare its terms with results by hand, and its choices for
+ * only from datasheets. The tests compare its terms with results by hand, and its choices for
  * shapes whose tiles fill a device badly or well. Some properties must hold whatever its constants
  * are.
  */
