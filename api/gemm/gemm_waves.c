@@ -156,9 +156,10 @@ static double clock_of(const tdm_device_info *info) {
 
 /* Returns bytes per nanosecond. The bus transfers its whole width twice per cycle of its clock. */
 static double memory_of(const tdm_device_info *info) {
-    const double told = 2.0 * info->memory_clock_mhz / 1e3 * info->memory_bus_bits / 8.0;
-    return MEMORY_SHARE *
-           (told > 0.0 ? told : DEFAULT_MEMORY_BYTES * info->compute_units * clock_of(info));
+    const double reported = 2.0 * info->memory_clock_mhz / 1e3 * info->memory_bus_bits / 8.0;
+    return MEMORY_SHARE * (reported > 0.0
+                               ? reported
+                               : DEFAULT_MEMORY_BYTES * info->compute_units * clock_of(info));
 }
 
 /* Returns the number of work-groups that fit a unit. Local memory, and the registers for which the

@@ -118,8 +118,8 @@ tdm_status tdm_device_would_fit(tdm_device *device, const tdm_fit_request *reque
     tdm_memory_pool *const chosen = request->pool ? request->pool : tdm_memory_pool_current(device);
     tdm_pool *const pool = chosen ? tdm_memory_pool_of(chosen) : device->pool;
     uint64_t native_free = 0;
-    const bool told = ask_driver(device, &native_free);
-    const tdm_dry_run_limits limits = {.native_free = told ? native_free : UINT64_MAX,
+    const bool reported = ask_driver(device, &native_free);
+    const tdm_dry_run_limits limits = {.native_free = reported ? native_free : UINT64_MAX,
                                        .relief = tdm_device_trimmable(device, pool)};
     question q = {.stream = tdm_recent_stream(device),
                   .report = {.struct_size = sizeof q.report, .fits = 1}};

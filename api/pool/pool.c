@@ -190,16 +190,16 @@ static void release_adopted(tdm_pool *pool, tdm_block *block) {
 /* Makes the block's bytes free. Its dependencies are set. */
 static void give_back(tdm_pool *pool, tdm_block *block) {
     tdm_slab *const slab = block->slab;
-    const bool told = tdm_pool_has_listeners(pool);
+    const bool reported = tdm_pool_has_listeners(pool);
     tdm_pool_event local, *const event = tdm_pool_event_place(pool, &local);
-    if (told)
+    if (reported)
         fill_event(event, block, TDM_POOL_EVENT_FREE, 0);
     block->offset -= pool->zone_before;
     block->size += pool->zone_before + pool->zone_after;
     count_out(pool, block);
     if (!slab->single)
         tdm_range_free(pool, block);
-    if (told)
+    if (reported)
         notify_in_slab(pool, event, slab);
     else
         tdm_pool_notify_nobody(pool);

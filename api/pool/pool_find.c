@@ -5,9 +5,8 @@
 
 /* Maximum number of pending ranges that an allocation checks before the pool grows. */
 #define SETTLE_LIMIT 16
-/* The pool is crowded only with more pending bytes than this. The first limit applies without a
- * throttle, the second with one. */
-#define CROWDED_BYTES (UINT64_C(64) << 20)
+/* Pending bytes from which has_many_pending may be true: without a throttle, and with one. */
+#define UNTHROTTLED_BYTES (UINT64_C(64) << 20)
 #define THROTTLED_BYTES (UINT64_C(8) << 20)
 /* A cache has plenty if its ready bytes exceed PLENTY_BYTES + live bytes / PLENTY_SHARE. */
 #define PLENTY_BYTES (UINT64_C(1) << 20)
@@ -110,7 +109,7 @@ static tdm_block *find_nearby(const tdm_pool_request *r) {
 /* ---- fallback steps -------------------------------------------------------------------------- */
 
 /* Uses any free memory, then memory of pending frees, then the room of released idle slabs. */
-static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **range) {
+static tdm_status find_or_release(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const pool = r->pool;
     *range = find_any(r);
     if (*range || r->bytes > tdm_pool_budget(pool))
@@ -128,9 +127,10 @@ static tdm_status scrape(tdm_pool_request *r, tdm_status status, tdm_block **ran
 }
 
 /* Repeats the search in every cache. If nothing is found, the first cache grows. */
-static tdm_status scrape_all(tdm_pool_request *r, tdm_status status, tdm_block **range) {
+static tdm_status find_or_release_in_all(tdm_pool_request *r, tdm_status status,
+                                         tdm_block **range) {
     tdm_pool *const home = r->pool;
-    status = scrape(r, status, range);
+    status = find_or_release(r, status, range);
     if (status == TDM_OK || !tdm_pool_has_thread_caches(home) || r->bytes > tdm_pool_budget(home))
         return status;
     for (int i = 0; i < TDM_POOL_THREAD_CACHES; i++) {
@@ -150,7 +150,7 @@ static tdm_status scrape_all(tdm_pool_request *r, tdm_status status, tdm_block *
 }
 
 /* Last step: the upstream frees memory elsewhere, with the pool unlocked. */
-static tdm_status beg(tdm_pool_request *r, tdm_status status, tdm_block **range) {
+static tdm_status relieve_upstream(tdm_pool_request *r, tdm_status status, tdm_block **range) {
     tdm_pool *const pool = r->pool;
     for (int attempt = 0; status != TDM_OK && attempt < RELIEF_LIMIT; attempt++) {
         if (!pool->upstream.relieve)
@@ -170,14 +170,14 @@ static tdm_status beg(tdm_pool_request *r, tdm_status status, tdm_block **range)
         }
         status = tdm_pool_grow(pool, r->bytes, range);
         if (status != TDM_OK)
-            status = scrape_all(r, status, range);
+            status = find_or_release_in_all(r, status, range);
     }
     return status;
 }
 
 /* True if more bytes are pending than live, or than the throttle allows. The pool then reuses
  * memory behind another stream's work instead of growing with the depth of the queues. */
-static bool crowded(const tdm_pool *pool) {
+static bool has_many_pending(const tdm_pool *pool) {
     const uint32_t throttle = atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed);
     uint64_t pending = 0, live = 0;
     for (int i = 0; i < TDM_SIZE_CLASSES; i++) {
@@ -185,20 +185,20 @@ static bool crowded(const tdm_pool *pool) {
         live += pool->counters[i].allocated;
     }
     return throttle ? pending > THROTTLED_BYTES && pending > live / throttle
-                    : pending > CROWDED_BYTES && pending > live;
+                    : pending > UNTHROTTLED_BYTES && pending > live;
 }
 
 /* Finds a range that other streams' work still uses, if too much is pending. */
-static tdm_block *find_crowded(tdm_pool_request *r) {
+static tdm_block *find_after_short_wait(tdm_pool_request *r) {
     tdm_pool *const pool = r->pool;
-    if (!crowded(pool))
+    if (!has_many_pending(pool))
         return NULL;
     tdm_block *range = find_any_in(r, r->size_class);
     if (range || atomic_load_explicit(&pool->shared->throttle, memory_order_relaxed) == 0)
         return range;
     r->slow = true;
     uint64_t rounds = tdm_pool_pending_dependencies(pool);
-    while (!range && rounds-- && crowded(pool) && tdm_pool_wait_briefly(pool))
+    while (!range && rounds-- && has_many_pending(pool) && tdm_pool_wait_briefly(pool))
         range = find_any_in(r, r->size_class);
     return range;
 }
@@ -227,7 +227,7 @@ tdm_status tdm_pool_find_memory(tdm_pool_request *r, tdm_block **range) {
     const bool direct = r->pool->upstream.direct;
     *range = direct ? NULL : find_cached(r);
     if (!*range && !direct)
-        *range = find_crowded(r);
+        *range = find_after_short_wait(r);
     if (*range) {
         r->pool->stats.reuses++;
         return TDM_OK;
@@ -240,8 +240,8 @@ tdm_status tdm_pool_find_memory(tdm_pool_request *r, tdm_block **range) {
     const uint64_t native = r->pool->stats.native_allocations;
     const tdm_pool *const home = r->pool;
     if (!direct)
-        status = scrape_all(r, status, range);
-    TDM_TRY(beg(r, status, range));
+        status = find_or_release_in_all(r, status, range);
+    TDM_TRY(relieve_upstream(r, status, range));
     r->pool->stats.retries++;
     if (r->pool != home || r->pool->stats.native_allocations == native)
         r->pool->stats.reuses++;

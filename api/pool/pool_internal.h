@@ -119,7 +119,7 @@ typedef struct tdm_pool_rise {
     int64_t allocated, allocated_peak;
 } tdm_pool_rise;
 
-#define TDM_POOL_RETURNS 64
+#define TDM_POOL_REMOTE_FREE_SLOTS 64
 
 /*
  * Remote-free list: blocks that threads of other caches freed. The holder of the cache's lock
@@ -130,7 +130,7 @@ typedef struct tdm_pool_returns {
     atomic_uint brought, taken; /* blocks added and removed so far */
     _Atomic(tdm_block *) first;
     char apart[112];
-    _Atomic(tdm_block *) slots[TDM_POOL_RETURNS];
+    _Atomic(tdm_block *) slots[TDM_POOL_REMOTE_FREE_SLOTS];
     char also_apart[64]; /* padding from the next cache's list */
 } tdm_pool_returns;
 
@@ -178,8 +178,8 @@ struct tdm_pool {
     char apart[64];                   /* padding from what the lock's holder writes */
 
     pthread_mutex_t lock;
-    atomic_int crowd; /* not 0: threads contended for the lock recently */
-    unsigned turns;   /* operations; `remote_frees` is checked at intervals */
+    atomic_int lock_contention; /* not 0: threads contended for the lock recently */
+    unsigned turns;             /* operations; `remote_frees` is checked at intervals */
     int note_count;
     uint64_t pending_is_known; /* value of `pending` in the buffered events so far */
     tdm_pool_index free[TDM_SIZE_CLASSES][TDM_LANES];

@@ -10,7 +10,7 @@ static uint64_t clock_ns(void) {
     return (uint64_t)now.tv_sec * UINT64_C(1000000000) + (uint64_t)now.tv_nsec;
 }
 
-static void heard(void *user, const tdm_pool_event *event) {
+static void on_event(void *user, const tdm_pool_event *event) {
     tdm_pool_ring *const ring = user;
     pthread_mutex_lock(&ring->lock);
     if (ring->capacity) {
@@ -31,8 +31,9 @@ static void heard(void *user, const tdm_pool_event *event) {
 }
 
 void tdm_pool_ring_init(tdm_pool_ring *ring, tdm_pool *pool) {
-    *ring = (tdm_pool_ring){
-        .listener = (tdm_pool_listener){.event = heard, .user = ring, .timed = true}, .pool = pool};
+    *ring = (tdm_pool_ring){.listener =
+                                (tdm_pool_listener){.event = on_event, .user = ring, .timed = true},
+                            .pool = pool};
     pthread_mutex_init(&ring->control, NULL);
     pthread_mutex_init(&ring->lock, NULL);
 }

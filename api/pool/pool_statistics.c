@@ -222,7 +222,7 @@ static int count_tag(tdm_pool_statistics *statistics, const tdm_pool_event *even
 
 /* ---- the listener ---------------------------------------------------------------------------- */
 
-static void heard_some(void *user, const tdm_pool_event *events, int count) {
+static void count_events(void *user, const tdm_pool_event *events, int count) {
     tdm_pool_statistics *const statistics = user;
     tdm_statistic_words *const shared = statistics->shared;
     const uint64_t next = write_begin(&shared->sequence);
@@ -235,10 +235,10 @@ static void heard_some(void *user, const tdm_pool_event *events, int count) {
 
 void tdm_pool_statistics_event(tdm_pool_statistics *statistics, const tdm_pool_event *event) {
     if (event->kind != TDM_POOL_EVENT_USE)
-        heard_some(statistics, event, 1);
+        count_events(statistics, event, 1);
 }
 
-static void heard(void *user, const tdm_pool_event *event) {
+static void on_event(void *user, const tdm_pool_event *event) {
     tdm_pool_statistics_event(user, event);
 }
 
@@ -253,7 +253,8 @@ tdm_status tdm_pool_statistics_open(tdm_pool *pool, tdm_statistic_words *words,
             tdm_host_free(shared);
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "pool: no host memory for statistics");
     }
-    opened->listener = (tdm_pool_listener){.event = heard, .events = heard_some, .user = opened};
+    opened->listener =
+        (tdm_pool_listener){.event = on_event, .events = count_events, .user = opened};
     opened->pool = pool;
     opened->shared = shared;
     opened->own_words = !words;

@@ -25,29 +25,32 @@ static inline void relax(void) {
 #define SHORT_WAIT 16
 #define LONG_WAIT 512
 #define LONGEST_WAIT 16384
-/* One contention counts as MEETING, and each operation without contention subtracts one.
- * CROWD_MEMORY is the largest sum. From OFTEN on, contention is frequent. */
-#define MEETING 400
-#define CROWD_MEMORY 1600
-#define OFTEN 1000
+/* One contention counts as CONTENTION_STEP, and each operation without contention subtracts one.
+ * MAX_LOCK_CONTENTION is the largest sum. From CONTENDED on, contention is frequent. */
+#define CONTENTION_STEP 400
+#define MAX_LOCK_CONTENTION 1600
+#define CONTENDED 1000
 
 bool tdm_pool_trylock(tdm_pool *pool) {
     if (pthread_mutex_trylock(&pool->lock) != 0)
         return false;
-    const int crowd = atomic_load_explicit(&pool->crowd, memory_order_relaxed);
-    if (crowd)
-        atomic_store_explicit(&pool->crowd, crowd - 1, memory_order_relaxed);
+    const int lock_contention = atomic_load_explicit(&pool->lock_contention, memory_order_relaxed);
+    if (lock_contention)
+        atomic_store_explicit(&pool->lock_contention, lock_contention - 1, memory_order_relaxed);
     return true;
 }
 
-static bool meet_often(const tdm_pool *pool) {
-    return atomic_load_explicit(&pool->crowd, memory_order_relaxed) >= OFTEN;
+static bool is_contended(const tdm_pool *pool) {
+    return atomic_load_explicit(&pool->lock_contention, memory_order_relaxed) >= CONTENDED;
 }
 
 /* Records that the calling thread contended for the lock, which it now holds. */
 static void note_meeting(tdm_pool *pool) {
-    const int crowd = atomic_load_explicit(&pool->crowd, memory_order_relaxed) + MEETING;
-    atomic_store_explicit(&pool->crowd, crowd < CROWD_MEMORY ? crowd : CROWD_MEMORY,
+    const int lock_contention =
+        atomic_load_explicit(&pool->lock_contention, memory_order_relaxed) + CONTENTION_STEP;
+    atomic_store_explicit(&pool->lock_contention,
+                          lock_contention < MAX_LOCK_CONTENTION ? lock_contention
+                                                                : MAX_LOCK_CONTENTION,
                           memory_order_relaxed);
 }
 
@@ -57,7 +60,7 @@ static void note_meeting(tdm_pool *pool) {
  * Therefore waits are long then, and the lock is not polled during a wait.
  */
 static void wait_for_lock(tdm_pool *pool) {
-    for (int wait = meet_often(pool) ? LONG_WAIT : SHORT_WAIT; wait <= LONGEST_WAIT; wait *= 4) {
+    for (int wait = is_contended(pool) ? LONG_WAIT : SHORT_WAIT; wait <= LONGEST_WAIT; wait *= 4) {
         for (int i = 0; i < wait; i++)
             relax();
         if (pthread_mutex_trylock(&pool->lock) == 0) {
@@ -81,10 +84,10 @@ void tdm_pool_unlock(tdm_pool *pool) {
 
 /* ---- per-thread caches ----------------------------------------------------------------------- */
 
-/* Limits of a remote-free list. From FEW on, a thread that adds a block frees the list if it gets
- * the lock. From MANY on, it waits for the lock. */
-#define FEW_RETURNED TDM_POOL_RETURNS
-#define MANY_RETURNED 256
+/* Limits of a remote-free list. From SHORT_LIST blocks on, a thread that adds one frees the list if
+ * it gets the lock. From LONG_LIST on, it waits for the lock. */
+#define SHORT_LIST TDM_POOL_REMOTE_FREE_SLOTS
+#define LONG_LIST 256
 /* Operations between two checks of the remote-free list. */
 #define TURNS 32
 
@@ -131,7 +134,7 @@ static tdm_pool *make_thread_cache(tdm_pool *root, int number) {
 
 /* True if the calling thread, which contended for its cache, should move to another one. */
 static bool moves_on(const tdm_pool *pool) {
-    return meet_often(pool) && !pool->upstream.direct && !pool->upstream.debug;
+    return is_contended(pool) && !pool->upstream.direct && !pool->upstream.debug;
 }
 
 tdm_pool *tdm_pool_next_home(tdm_pool *root) {
@@ -159,14 +162,14 @@ tdm_pool *tdm_pool_lock_home(tdm_pool *root, tdm_size_class size_class) {
 
 /*
  * True if the block may go on the list of another thread's cache. False if the list has
- * MANY_RETURNED blocks, or FEW_RETURNED and the cache's lock was free. The cache is then locked on
- * return.
+ * LONG_LIST blocks, or SHORT_LIST and the cache's lock was free. The cache is then locked when
+ * this returns.
  */
 static bool goes_on_list(tdm_pool *thread_cache) {
     const unsigned count = tdm_pool_returned(thread_cache->remote_frees);
-    if (count >= MANY_RETURNED)
+    if (count >= LONG_LIST)
         tdm_pool_lock(thread_cache);
-    else if (count < FEW_RETURNED || !tdm_pool_trylock(thread_cache))
+    else if (count < SHORT_LIST || !tdm_pool_trylock(thread_cache))
         return true;
     tdm_pool_take_back(thread_cache);
     return false;
@@ -382,7 +385,7 @@ static bool fill_slot(tdm_pool_returns *remote_frees, unsigned place, tdm_block 
     for (unsigned i = 0; i < TRIES; i++) {
         tdm_block *none = NULL;
         if (atomic_compare_exchange_strong_explicit(
-                &remote_frees->slots[(place + i) % TDM_POOL_RETURNS], &none, block,
+                &remote_frees->slots[(place + i) % TDM_POOL_REMOTE_FREE_SLOTS], &none, block,
                 memory_order_release, memory_order_relaxed))
             return true;
     }
@@ -411,8 +414,9 @@ static void fetch(const tdm_block *block) {
 static unsigned empty_slots(tdm_pool_returns *remote_frees, unsigned count, tdm_block **blocks) {
     const unsigned place = atomic_load_explicit(&remote_frees->taken, memory_order_relaxed);
     unsigned found = 0;
-    for (unsigned i = 0; i < TDM_POOL_RETURNS && found < count; i++) {
-        _Atomic(tdm_block *) *const slot = &remote_frees->slots[(place + i) % TDM_POOL_RETURNS];
+    for (unsigned i = 0; i < TDM_POOL_REMOTE_FREE_SLOTS && found < count; i++) {
+        _Atomic(tdm_block *) *const slot =
+            &remote_frees->slots[(place + i) % TDM_POOL_REMOTE_FREE_SLOTS];
         blocks[found] = atomic_load_explicit(slot, memory_order_acquire);
         if (!blocks[found])
             continue;
@@ -436,7 +440,7 @@ void tdm_pool_take_back(tdm_pool *pool) {
     if (count == 0)
         return;
     const uint64_t visited = pool->visited;
-    tdm_block *blocks[TDM_POOL_RETURNS], *listed = NULL;
+    tdm_block *blocks[TDM_POOL_REMOTE_FREE_SLOTS], *listed = NULL;
     unsigned taken = empty_slots(remote_frees, count, blocks);
     for (unsigned i = 0; i < taken; i++)
         free_or_pass_on(pool, blocks[i]);

@@ -239,10 +239,10 @@ uint32_t tdm_group_size(const tdm_device *device, const tdm_kernel *kernel, uint
 }
 
 double tdm_cache_in_reach(const tdm_device *device) {
-    const double told = (double)device->info.cache_bytes;
+    const double reported = (double)device->info.cache_bytes;
     const double cores = (double)CACHE_OF_CORE * (double)at_least(device->info.compute_units, 1);
-    const bool shared = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0 && cores < told;
-    return shared ? cores : told;
+    const bool shared = (device->info.capabilities & TDM_CAP_CPU_CORES) != 0 && cores < reported;
+    return shared ? cores : reported;
 }
 
 bool tdm_exceeds_caches(const tdm_device *device, double bytes) {

@@ -300,10 +300,10 @@ static void find_error(predict_profile *profile, predict_class *of, double *sum)
 
 /* Returns the memory size that the device reported, or else that of the datasheet, or NaN. */
 static double find_capacity(const results_file *file) {
-    const double told = results_get_number(file->devices[0], "global_bytes");
+    const double reported = results_get_number(file->devices[0], "global_bytes");
     const datasheet *const sheet = main_memory_sheet(file, 0);
-    if (told > 0)
-        return told;
+    if (reported > 0)
+        return reported;
     return sheet != NULL ? 1e9 * sheet->values[DATASHEET_CAPACITY_GB] : NAN;
 }
 

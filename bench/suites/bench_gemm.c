@@ -42,7 +42,7 @@ typedef struct gemm_options {
 } gemm_options;
 
 /* The f32 version of a case, measured in turn with it. */
-typedef struct gemm_beside {
+typedef struct gemm_comparison {
     bench_contender *contender; /* NULL: not measured */
     gemm_case item;
     gemm_oracle oracle;
@@ -50,7 +50,7 @@ typedef struct gemm_beside {
     bench_task task;
     bench_result row;
     char name[MAX_NAME];
-} gemm_beside;
+} gemm_comparison;
 
 typedef struct gemm_run {
     const gemm_options *options;
@@ -59,7 +59,7 @@ typedef struct gemm_run {
     int count;                                  /* without the roofs' workers */
     bench_roofs roofs;
     gemm_oracle oracle;
-    gemm_beside f32;
+    gemm_comparison f32;
     gemm_case_epilogue epilogue;
 } gemm_run;
 
@@ -200,7 +200,7 @@ static int take_data(const gemm_run *run, gemm_oracle *oracle, const gemm_case *
  * Prepares the data of a case and of its f32 version. Returns 0, and sets the reason, on failure.
  */
 static int prepare(gemm_run *run, const gemm_case *item, worker_text *reason) {
-    gemm_beside *const f32 = &run->f32;
+    gemm_comparison *const f32 = &run->f32;
     const gemm_case_epilogue *const epilogue = &item->epilogue;
     if (gemm_types_requantized(item->types) &&
         (epilogue->residual || epilogue->activation > TDM_ACT_RELU)) {

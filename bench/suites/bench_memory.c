@@ -100,7 +100,7 @@ static bench_result memory_row(const memory_case *item, char name[MEMORY_MAX_NAM
  * Measures a kernel against OpenMP loops on the CPU, or a copy against memcpy. The bytes that a
  * summing kernel reads depend on how its grid rounds up.
  */
-static void run_beside_peer(memory_run *run, const memory_case *item) {
+static void run_with_peer(memory_run *run, const memory_case *item) {
     char name[MEMORY_MAX_NAME];
     worker_text request = {.length = 0};
     bench_task task;
@@ -180,7 +180,7 @@ static void run_places(memory_run *run, memory_case item) {
     char word[16];
     while (cli_next_word(&places, ',', word, sizeof word) == 1) {
         item.pinned = strcmp(word, "pinned") == 0;
-        run_beside_peer(run, &item);
+        run_with_peer(run, &item);
     }
 }
 
@@ -197,7 +197,7 @@ static void run_case(memory_run *run, const memory_case *item) {
         run_places(run, *item);
         break;
     default:
-        run_beside_peer(run, item);
+        run_with_peer(run, item);
     }
 }
 

@@ -30,7 +30,7 @@ static int start(tune_bench *bench) {
 }
 
 /* A worker that failed is not used again, so that its state cannot affect the next choice. */
-static tune_verdict end_badly(tune_bench *bench, worker_answer answer) {
+static tune_verdict record_failure(tune_bench *bench, worker_answer answer) {
     if (answer == WORKER_SKIP)
         return TUNE_REFUSED;
     tune_bench_close(bench);
@@ -109,7 +109,7 @@ tune_verdict tune_bench_measure(tune_bench *bench, const tdm_choice *choice, dou
                             bench->samples * PREPARE_TIMEOUTS * bench->timeout_s, samples,
                             &bench->reason);
     if (answer != WORKER_OK)
-        return end_badly(bench, answer);
+        return record_failure(bench, answer);
     *seconds = summarize_samples(samples, (size_t)bench->samples).median;
     return TUNE_MEASURED;
 }

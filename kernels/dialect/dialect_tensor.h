@@ -105,7 +105,7 @@ TDM_TENSOR_(tdm_matrices_u8, "m16n8k32", "s32.u8.s8.s32", int, "+r")
 #define TDM_TENSOR_OF_HALVES
 #endif
 
-#else /* the simulator: tests/cuda_simulator/tensor_words.cpp */
+#else /* the simulator: tests/cuda_simulator/tensor_intrinsics.cpp */
 
 TDM_DEVICE uint tdm_bytes_of(uint a, uint b, uint which) {
     const ulong both = (ulong)b << 32 | a;

@@ -10,7 +10,7 @@
 #include "backend_opencl/opencl_api.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/drivers/backend_rig.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_case.h"
 
 /* This is more than the initial capacity of the backend's ring of commands in flight. */

@@ -98,7 +98,7 @@ static void what_they_lack_is_skipped(void **state) {
 }
 
 /* A worker that cannot load its library names the file, and the variable that may name another. */
-static void a_missing_library_is_told(void **state) {
+static void a_missing_library_is_reported(void **state) {
     static const char *const variables[] = {"TANDEM_CUBLAS_LIBRARY=/nowhere/libcublas.so", NULL};
     (void)state;
     cJSON *const root = bench_run_json(
@@ -135,7 +135,7 @@ int main(void) {
         cmocka_unit_test(both_libraries_are_measured),
         cmocka_unit_test(weights_are_taken_in_turn),
         cmocka_unit_test(what_they_lack_is_skipped),
-        cmocka_unit_test(a_missing_library_is_told),
+        cmocka_unit_test(a_missing_library_is_reported),
     };
     const struct CMUnitTest without[] = {cmocka_unit_test(missing_workers_are_told)};
     if (workers_are_built())

@@ -52,15 +52,15 @@ TEST(suites_measure_their_cases) {
          0, "f32 5*9x8x7 nn", "f32", 5 * 2.0 * 9 * 8 * 7, 0},
         {"gemv --shapes 1x48x32 --dtype f32,w8 --rotate 20000 --roof none", "gemv", 2, 1,
          "w8 1x48x32 nt, 14 Bs", "w8", 0, 0},
-        {"quant --shape 40x66 --codes s8,s4 --blocks row,band --operation "
+        {"quant --shape 40x66 --quantized s8,s4 --blocks row,band --operation "
          "quantize,mask,requantize,convert",
          "quant", 2 * 2 * (2 * 3 + 1), 0, "quantize f32 s8 row 40x66", "f32s8", 0,
          5.0 * 40 * 66 + 4 * 40},
         /* A row has three groups, each with 4 bytes for the scale and one for the zero point. */
-        {"quant --shape 6x266 --codes u8 --blocks group --group 32,128 --operation dynamic",
+        {"quant --shape 6x266 --quantized u8 --blocks group --group 32,128 --operation dynamic",
          "quant", 2 * 2, 2, "dynamic f32 u8 group128 6x266", "f32u8", 0, 5.0 * (6 * 266 + 6 * 3)},
-        {"quant --shape 40x66 --codes s8,s4 --real f32,f16 --operation pack,unpack", "quant", 2 * 2,
-         2, "unpack s8 s4 40x66", "s8s4", 0, 1.5 * 40 * 66},
+        {"quant --shape 40x66 --quantized s8,s4 --float f32,f16 --operation pack,unpack", "quant",
+         2 * 2, 2, "unpack s8 s4 40x66", "s8s4", 0, 1.5 * 40 * 66},
         {"elementwise --count 70003 --operation sqrt,div,convert --dtype f32,f16 --to f32,f16",
          "elementwise", 2 * 2 * (2 + 1), 2 * 3, "div f16 70003", "f16", 0, 6.0 * 70003},
         {"outofcore --shapes 40x50x30,2*40x50x60 --dtype f32,s8 --budget 0.4", "outofcore",

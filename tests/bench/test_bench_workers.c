@@ -337,7 +337,7 @@ TEST(a_program_that_is_not_there) {
     remove_scripts(contenders, 1);
 }
 
-TEST(a_bad_end_is_told) {
+TEST(a_bad_end_is_reported) {
     static const struct {
         const char *name;
         const char *loop;

@@ -381,9 +381,9 @@ TEST(lost_output_is_a_failure) {
             rows[i / 2].sentence ? rows[i / 2].sentence : outputs[i % 2].sentence;
         test_program_result result = test_program_run_into(outputs[i % 2].output, program,
                                                            arguments, no_drivers, PATIENCE_S);
-        const char *const told = strstr(result.errors, "cannot write");
+        const char *const reported = strstr(result.errors, "cannot write");
         if (result.exit_code != rows[i / 2].exit_code || strstr(result.errors, sentence) == NULL ||
-            strstr(told + 1, "cannot write") != NULL)
+            strstr(reported + 1, "cannot write") != NULL)
             fail_msg("'tandem %s' to %s gave %d: %s", arguments,
                      outputs[i % 2].output == NULL ? "nothing" : outputs[i % 2].output,
                      result.exit_code, result.errors);

@@ -10,9 +10,9 @@
 #include "common/command/standard_streams.h"
 #include "tests/support/test_case.h"
 
-static char told[512];
+static char reported[512];
 
-/* Calls standard_output_finish with a stale errno. Its message is stored in `told`. */
+/* Calls standard_output_finish with a stale errno. Its message is stored in `reported`. */
 static int finish(FILE *stream, int exit_code, int stale_errno) {
     fflush(stderr);
     FILE *const file = tmpfile();
@@ -24,7 +24,7 @@ static int finish(FILE *stream, int exit_code, int stale_errno) {
     dup2(saved, STDERR_FILENO);
     close(saved);
     rewind(file);
-    told[fread(told, 1, sizeof told - 1, file)] = '\0';
+    reported[fread(reported, 1, sizeof reported - 1, file)] = '\0';
     fclose(file);
     return code;
 }
@@ -45,21 +45,22 @@ TEST(all_that_was_written_is_well) {
     assert_non_null(stream);
     fputs("text", stream);
     assert_int_equal(finish(stream, 0, ENOSPC), 0);
-    assert_string_equal(told, "");
+    assert_string_equal(reported, "");
     fputs("text", stream);
     assert_int_equal(finish(stream, 3, EPIPE), 3);
-    assert_string_equal(told, "");
+    assert_string_equal(reported, "");
     fclose(stream);
 }
 
 /* errno may hold EPIPE from the pipe of a worker that died. That says nothing about standard
  * output. */
-TEST(an_earlier_loss_is_told_whatever_errno_says) {
+TEST(an_earlier_loss_is_reported_whatever_errno_says) {
     static const int values[] = {EPIPE, 0, ENOENT};
     for (size_t i = 0; i < sizeof values / sizeof values[0]; i++) {
         FILE *const stream = stream_with_a_loss();
         assert_int_equal(finish(stream, 0, values[i]), 1);
-        assert_string_equal(told, "tandem: cannot write standard output: a part of it was lost\n");
+        assert_string_equal(reported,
+                            "tandem: cannot write standard output: a part of it was lost\n");
         fclose(stream);
     }
 }
@@ -69,7 +70,8 @@ TEST(the_last_flush_names_its_reason) {
     assert_non_null(stream);
     fputs("text", stream);
     assert_int_equal(finish(stream, 2, EPIPE), 2);
-    assert_string_equal(told, "tandem: cannot write standard output: No space left on device\n");
+    assert_string_equal(reported,
+                        "tandem: cannot write standard output: No space left on device\n");
     fclose(stream);
 }
 
@@ -83,10 +85,10 @@ TEST(a_reader_who_went_away_lost_nothing) {
     close(ends[0]);
     fputs("text", stream);
     assert_int_equal(finish(stream, 0, 0), 0);
-    assert_string_equal(told, "");
+    assert_string_equal(reported, "");
     assert_int_not_equal(ferror(stream), 0);
     assert_int_equal(finish(stream, 0, ENOSPC), 0);
-    assert_string_equal(told, "");
+    assert_string_equal(reported, "");
     fclose(stream);
 }
 
@@ -97,7 +99,7 @@ static int number_of_the_next_file(int descriptor, int occupy) {
         close(descriptor);
         if (occupy)
             standard_descriptors_occupy();
-        if (occupy && (write(descriptor, "x", 1) >= 0 && read(descriptor, told, 1) >= 0))
+        if (occupy && (write(descriptor, "x", 1) >= 0 && read(descriptor, reported, 1) >= 0))
             _exit(99);
         _exit(open("/dev/null", O_RDWR));
     }

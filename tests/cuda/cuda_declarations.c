@@ -36,7 +36,7 @@ const cuda_declaration DECLARATIONS[] = {
 #undef CUDA_CONSTANT
 #define CUDA_ERROR(name, value, status) {#name, (long)(name)},
 #if defined TANDEM_CUDA_TOOLKIT && CUDA_VERSION < 13000
-#define CUDA_YOUNG_ERROR(name, value, status) {#name, value},
+#define CUDA_NEWER_ERROR(name, value, status) {#name, value},
 #endif
 #include "backend_cuda/cuda_errors.def"
 #undef CUDA_ERROR

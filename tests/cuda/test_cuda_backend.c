@@ -136,7 +136,7 @@ static void take_long(void *done) {
 DEVICE_TEST(a_wait_for_an_event_waits_whatever_fails) {
     static const struct {
         const char *call;
-        bool told;
+        bool reported;
     } rows[] = {{"cuCtxPushCurrent", false}, {"cuEventSynchronize", true}};
     backend_rig r = rig_open(device);
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
@@ -152,7 +152,7 @@ DEVICE_TEST(a_wait_for_an_event_waits_whatever_fails) {
         TEST_OK(r.api->stream_wait(r.stream, &failed));
         if (!waited)
             test_case_fail("%s fails once, and the work before the event still runs", rows[i].call);
-        if (rows[i].told)
+        if (rows[i].reported)
             TEST_REFUSED(status, TDM_INTERNAL, "event: cuEventSynchronize: CUDA_ERROR_UNKNOWN");
         else
             TEST_OK(status);

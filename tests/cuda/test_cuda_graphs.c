@@ -163,10 +163,10 @@ DEVICE_TEST(the_library_replays_what_the_driver_refuses) {
         tdm_set_log(NULL, NULL);
         TEST_OK(status);
         assert_int_equal(met > 0, rows[i].call[0] != '\0');
-        const char *const told = rows[i].by_library
-                                     ? "graph of 5 commands: replayed by the library: "
-                                     : "graph of 5 commands: replayed by the driver\n";
-        if (!strstr(logged, told) ||
+        const char *const reported = rows[i].by_library
+                                         ? "graph of 5 commands: replayed by the library: "
+                                         : "graph of 5 commands: replayed by the driver\n";
+        if (!strstr(logged, reported) ||
             (rows[i].by_library && !strstr(logged, "CUDA_ERROR_OUT_OF_MEMORY")))
             test_case_fail("%s: the log is only: %s", rows[i].call, logged);
         assert_int_equal(calls_of("cuGraphLaunch", graph, w.stream), !rows[i].by_library);

@@ -105,16 +105,15 @@ static void arrive_from_afar(int *out, int how) {
     } else {
         tandem_sim_cluster_barrier(__LINE__);
     }
-    static_cast<int *>(tandem_sim_cluster_shared(
-        slot, 1))[block->cluster_rank * block->threads + item()] = item();
+    static_cast<int *>(
+        tandem_sim_cluster_shared(slot, 1))[block->cluster_rank * block->threads + item()] = item();
     tandem_sim_mbarrier_arrive_rank(barrier, 1);
     if (how == WAITS_ELSEWHERE) {
         tandem_sim_mbarrier_wait(static_cast<uint64_t *>(tandem_sim_cluster_shared(barrier, 1)), 0,
                                  __LINE__);
     } else if (block->cluster_rank == 1 && how != UNAWAITED && how != UNAWAITED_AND_BARRIER) {
         tandem_sim_mbarrier_wait(barrier, 0, __LINE__);
-        out[item()] =
-            slot[block->threads - 1 - item()] + slot[2 * block->threads - 1 - item()];
+        out[item()] = slot[block->threads - 1 - item()] + slot[2 * block->threads - 1 - item()];
     }
     if (how == UNAWAITED_AND_BARRIER)
         tandem_sim_cluster_barrier(__LINE__);
@@ -170,20 +169,20 @@ enum {
     PITCH = 96 /* elements of 2 bytes */
 };
 
-struct tensor_map_case {
+struct box_case {
     unsigned swizzle;
-    uint32_t tensor_map[3];
+    uint32_t box[3];
     int at[3];
     uint32_t step; /* step between copied rows */
 };
 
-static tandem_sim_tensor_map map_of(const std::vector<uint16_t> &data, const tensor_map_case &c) {
+static tandem_sim_tensor_map map_of(const std::vector<uint16_t> &data, const box_case &c) {
     tandem_sim_tensor_map map;
     const uint64_t sizes[3] = {85, HEIGHT, DEPTH}, strides[2] = {PITCH * 2, PITCH * HEIGHT * 2};
     const uint32_t steps[3] = {1, c.step, 1};
     assert_int_equal(cuTensorMapEncodeTiled(
                          reinterpret_cast<CUtensorMap *>(&map), CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 3,
-                         const_cast<uint16_t *>(data.data()), sizes, strides, c.tensor_map, steps,
+                         const_cast<uint16_t *>(data.data()), sizes, strides, c.box, steps,
                          CU_TENSOR_MAP_INTERLEAVE_NONE, c.swizzle,
                          CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE),
                      CUDA_SUCCESS);
@@ -191,8 +190,8 @@ static tandem_sim_tensor_map map_of(const std::vector<uint16_t> &data, const ten
 }
 
 /* Stores the contents of the target before and after the wait. */
-static void fetch_tensor_map(tandem_sim_tensor_map map, const int *at, uint16_t *early,
-                             uint16_t *out, int bytes, int expected) {
+static void fetch_box(tandem_sim_tensor_map map, const int *at, uint16_t *early, uint16_t *out,
+                      int bytes, int expected) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
     if (item() == 0) {
@@ -209,7 +208,7 @@ static void fetch_tensor_map(tandem_sim_tensor_map map, const int *at, uint16_t 
     if (item() == 2)
         memcpy(out, tile, static_cast<size_t>(bytes));
 }
-TANDEM_SIM_REGISTER(fetch_tensor_map, "fetch_box", 0, 0, 0, 90);
+TANDEM_SIM_REGISTER(fetch_box, "fetch_box", 0, 0, 0, 90);
 
 static std::vector<uint16_t> numbered_tensor() {
     std::vector<uint16_t> data(PITCH * HEIGHT * DEPTH);
@@ -222,7 +221,7 @@ static std::vector<uint16_t> numbered_tensor() {
  * Returns the offset of element x of row r of a box, in elements. Rows are counted through all
  * planes. A row consists of 16-byte chunks. A swizzle over 2, 4 or 8 chunks changes their order
  * from one 128-byte line to the next. */
-static size_t place_in_tensor_map(size_t x, size_t r, size_t row_elements, unsigned swizzle) {
+static size_t index_in_box(size_t x, size_t r, size_t row_elements, unsigned swizzle) {
     const size_t chunks = row_elements / 8, chunk = x / 8;
     const size_t line = (r * chunks + chunk) / 8;
     const size_t moved = swizzle == 0 ? chunk : chunk ^ (line % (1u << swizzle));
@@ -234,17 +233,16 @@ static uint16_t element_at(const std::vector<uint16_t> &data, int x, int y, int 
     return inside ? data[static_cast<size_t>((z * HEIGHT + y) * PITCH + x)] : uint16_t(0);
 }
 
-static void expect_tensor_map(const std::vector<uint16_t> &data, const tensor_map_case &c,
+static void expect_box(const std::vector<uint16_t> &data, const box_case &c,
                        const std::vector<uint16_t> &out) {
-    const uint32_t rows = (c.tensor_map[1] + c.step - 1) / c.step;
-    for (uint32_t z = 0; z < c.tensor_map[2]; z++) {
+    const uint32_t rows = (c.box[1] + c.step - 1) / c.step;
+    for (uint32_t z = 0; z < c.box[2]; z++) {
         for (uint32_t y = 0; y < rows; y++) {
-            for (uint32_t x = 0; x < c.tensor_map[0]; x++) {
+            for (uint32_t x = 0; x < c.box[0]; x++) {
                 const uint16_t wanted = element_at(data, c.at[0] + static_cast<int>(x),
                                                    c.at[1] + static_cast<int>(y * c.step),
                                                    c.at[2] + static_cast<int>(z));
-                assert_int_equal(
-                    out[place_in_tensor_map(x, z * rows + y, c.tensor_map[0], c.swizzle)], wanted);
+                assert_int_equal(out[index_in_box(x, z * rows + y, c.box[0], c.swizzle)], wanted);
             }
         }
     }
@@ -257,29 +255,28 @@ static trial fetching() {
     return t;
 }
 
-static const tensor_map_case tensor_maps[] = {
+static const box_case boxes[] = {
     {0, {24, 5, 2}, {0, 0, 0}, 1},   {0, {64, 8, 1}, {40, 15, 2}, 1},
     {1, {16, 16, 1}, {-4, 8, 1}, 1}, {2, {32, 9, 1}, {8, -3, 0}, 1},
     {3, {64, 16, 2}, {64, 3, 2}, 1}, {3, {64, 32, 1}, {0, 0, -1}, 1},
     {3, {64, 16, 1}, {16, 2, 1}, 2}, {0, {8, 7, 1}, {80, 0, 0}, 3},
 };
 
-static size_t tensor_map_elements(const tensor_map_case &c) {
-    return static_cast<size_t>(c.tensor_map[0]) * ((c.tensor_map[1] + c.step - 1) / c.step) *
-           c.tensor_map[2];
+static size_t box_elements(const box_case &c) {
+    return static_cast<size_t>(c.box[0]) * ((c.box[1] + c.step - 1) / c.step) * c.box[2];
 }
 
-TEST(tensor_maps_arrive_swizzled_and_filled) {
+TEST(boxes_arrive_swizzled_and_filled) {
     const std::vector<uint16_t> data = numbered_tensor();
-    for (const tensor_map_case &c : tensor_maps) {
+    for (const box_case &c : boxes) {
         sim_worker worker;
-        const size_t count = tensor_map_elements(c);
+        const size_t count = box_elements(c);
         std::vector<uint16_t> early(count), out(count);
         const int bytes = static_cast<int>(count * 2);
         assert_int_equal(run(worker, fetching(), map_of(data, c), static_cast<const int *>(c.at),
                              early.data(), out.data(), bytes, bytes),
                          SIM_DONE);
-        expect_tensor_map(data, c, out);
+        expect_box(data, c, out);
         // The target was overwritten with NaNs, and the data has not arrived yet.
         for (const uint16_t element : early)
             assert_true(element == 0xffe5);
@@ -289,8 +286,8 @@ TEST(tensor_maps_arrive_swizzled_and_filled) {
 TEST(copies_must_be_waited_for_in_full) {
     const std::vector<uint16_t> data = numbered_tensor();
     std::vector<uint16_t> early(2048), out(2048);
-    const tensor_map_case &c = tensor_maps[0];
-    const int bytes = static_cast<int>(tensor_map_elements(c) * 2);
+    const box_case &c = boxes[0];
+    const int bytes = static_cast<int>(box_elements(c) * 2);
     fails(fetching(), "deadlock", map_of(data, c), static_cast<const int *>(c.at), early.data(),
           out.data(), bytes, bytes + 16);
 }
@@ -301,11 +298,11 @@ TEST(maps_that_the_hardware_cannot_read) {
     const uint32_t ones[3] = {1, 1, 1};
     const auto encode = [&](uint64_t pitch, uint32_t width, unsigned swizzle, size_t offset) {
         const uint64_t sizes[2] = {85, HEIGHT}, strides[1] = {pitch};
-        const uint32_t tensor_map[2] = {width, 4};
+        const uint32_t box[2] = {width, 4};
         return cuTensorMapEncodeTiled(
             reinterpret_cast<CUtensorMap *>(&map), CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2,
-            data.data() + offset, sizes, strides, tensor_map, ones, CU_TENSOR_MAP_INTERLEAVE_NONE,
-            swizzle, CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
+            data.data() + offset, sizes, strides, box, ones, CU_TENSOR_MAP_INTERLEAVE_NONE, swizzle,
+            CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE);
     };
     const size_t aligned = (16 - reinterpret_cast<uintptr_t>(data.data()) % 16) % 16 / 2;
     assert_int_equal(encode(192, 64, 3, aligned), CUDA_SUCCESS);
@@ -348,8 +345,7 @@ TANDEM_SIM_REGISTER(fetch_for_all, "fetch_for_all", 0, 0, 0, 90);
 
 TEST(multicast_reaches_all_blocks) {
     const std::vector<uint16_t> data = numbered_tensor();
-    const tensor_map_case half = {3, {64, 8, 1}, {0, 0, 1}, 1},
-                          whole = {3, {64, 16, 1}, {0, 0, 1}, 1};
+    const box_case half = {3, {64, 8, 1}, {0, 0, 1}, 1}, whole = {3, {64, 16, 1}, {0, 0, 1}, 1};
     sim_worker worker;
     trial t = fetching();
     t.kernel = "fetch_for_all";
@@ -358,7 +354,7 @@ TEST(multicast_reaches_all_blocks) {
     const tandem_sim_tensor_map map = map_of(data, half);
     assert_int_equal(run(worker, t, map, out.data(), 3, 3), SIM_DONE);
     for (int rank = 0; rank < 2; rank++)
-        expect_tensor_map(data, whole, std::vector<uint16_t>(out.begin() + 1024 * rank, out.end()));
+        expect_box(data, whole, std::vector<uint16_t>(out.begin() + 1024 * rank, out.end()));
     fails(t, "64 at an mbarrier", map, out.data(), 0, 3); // each block has its own half
     fails(t, "32 at an mbarrier", map, out.data(), 1, 3); // block 0 has both
     fails(t, "block 2 of a cluster of 2", map, out.data(), 7, 3);
@@ -368,7 +364,7 @@ TEST(multicast_reaches_all_blocks) {
 
 /* Copies a box in, and out again one row lower. `waits` is 0 without a wait for the store, 1 with
  * it, and 2 without a fence before the store. */
-static void move_tensor_map(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int waits) {
+static void move_box(tandem_sim_tensor_map map, tandem_sim_tensor_map to, int waits) {
     char *const tile = dynamic();
     uint64_t *const barrier = reinterpret_cast<uint64_t *>(tile + 32768);
     const int at[3] = {64, 8, 1}, below[3] = {64, 9, 1};
@@ -386,12 +382,12 @@ static void move_tensor_map(tandem_sim_tensor_map map, tandem_sim_tensor_map to,
     if (waits != 0)
         tandem_sim_tensor_store_wait(0);
 }
-TANDEM_SIM_REGISTER(move_tensor_map, "move_box", 0, 0, 0, 90);
+TANDEM_SIM_REGISTER(move_box, "move_box", 0, 0, 0, 90);
 
 TEST(stores_stay_inside) {
     const std::vector<uint16_t> data = numbered_tensor();
     std::vector<uint16_t> target(data.size(), 7);
-    const tensor_map_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
+    const box_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
     sim_worker worker;
     trial t = fetching();
     t.kernel = "move_box";
@@ -443,7 +439,7 @@ TANDEM_SIM_REGISTER(read_and_overwrite, "read_and_overwrite", 0, 0, 0, 90);
 
 TEST(reads_are_fenced_before_a_copy_overwrites) {
     const std::vector<uint16_t> data = numbered_tensor();
-    const tensor_map_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
+    const box_case c = {3, {64, 16, 1}, {0, 0, 0}, 1};
     sim_worker worker;
     trial t = fetching();
     t.kernel = "read_and_overwrite";

@@ -112,7 +112,7 @@ TEST_WITH(the_version_before_will_do, clear, NULL) {
     expect_found();
 }
 
-TEST_WITH(a_missing_function_is_told, clear, NULL) {
+TEST_WITH(a_missing_function_is_reported, clear, NULL) {
     static const char *const other[] = {"clGetPlatformIDs", "tandem_has_no_such_function", NULL};
     const toolkit_library library = {"tandemtoolkit", "TANDEM_TEST_TOOLKIT", 13, other};
     void *functions[2];

@@ -25,11 +25,11 @@ unsigned element_bytes_of(CUtensorMapDataType type) {
 
 /* Checks all sizes except that of the box, which depends on the swizzle. */
 bool fits(const sim_tensor_map &map, const uint64_t *sizes, const uint64_t *strides,
-          const uint32_t *tensor_map, const uint32_t *steps) {
+          const uint32_t *box, const uint32_t *steps) {
     bool good = map.address % 16 == 0;
     for (unsigned d = 0; d < map.rank; d++) {
-        good = good && sizes[d] >= 1 && sizes[d] <= 1ull << 32 && tensor_map[d] >= 1 &&
-               tensor_map[d] <= 256 && steps[d] >= 1 && steps[d] <= 8;
+        good = good && sizes[d] >= 1 && sizes[d] <= 1ull << 32 && box[d] >= 1 && box[d] <= 256 &&
+               steps[d] >= 1 && steps[d] <= 8;
         good = good && (d == 0 || (strides[d - 1] % 16 == 0 && strides[d - 1] < 1ull << 40));
     }
     /* "globalStrides[0] = globalDim[0] * elementSizeInBytes(tensorDataType) + padding[0]" */
@@ -40,7 +40,7 @@ bool fits(const sim_tensor_map &map, const uint64_t *sizes, const uint64_t *stri
 
 CUresult cuTensorMapEncodeTiled(CUtensorMap *to, CUtensorMapDataType type, unsigned int rank,
                                 void *address, const uint64_t *sizes, const uint64_t *strides,
-                                const uint32_t *tensor_map, const uint32_t *steps,
+                                const uint32_t *box, const uint32_t *steps,
                                 CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle,
                                 CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill) {
     /* The documentation lists the error for a missing context. */
@@ -61,14 +61,14 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap *to, CUtensorMapDataType type, unsig
     map.swizzle_bits = static_cast<uint8_t>(swizzle); /* the enumeration has these values */
     map.nan_fill = fill != CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE;
     map.address = reinterpret_cast<uintptr_t>(address);
-    if (!fits(map, sizes, strides, tensor_map, steps))
+    if (!fits(map, sizes, strides, box, steps))
         return CUDA_ERROR_INVALID_VALUE;
-    const uint64_t row = static_cast<uint64_t>(tensor_map[0]) * map.element_bytes;
+    const uint64_t row = static_cast<uint64_t>(box[0]) * map.element_bytes;
     if (row % 16 != 0 || (map.swizzle_bits != 0 && row > 16u << map.swizzle_bits))
         return CUDA_ERROR_INVALID_VALUE;
     for (unsigned d = 0; d < rank; d++) {
         map.size[d] = static_cast<uint32_t>(sizes[d] - 1);
-        map.tensor_map[d] = static_cast<uint16_t>(tensor_map[d]);
+        map.box[d] = static_cast<uint16_t>(box[d]);
         map.step[d] = static_cast<uint8_t>(d > 0 ? steps[d] : 1);
         if (d > 0)
             map.stride[d - 1] = strides[d - 1];

@@ -89,7 +89,7 @@ struct sim_exchange {
     const char *operation;
     uint32_t mask, arrived, unread;
     size_t bytes;
-    unsigned char gifts[SIM_WARP][TANDEM_SIM_GIFT_BYTES];
+    unsigned char values[SIM_WARP][TANDEM_SIM_EXCHANGE_BYTES];
     sim_thread *waiting[SIM_WARP];
 };
 

@@ -86,20 +86,21 @@ void tandem_sim_async_wait(int pending);
  * is the array of 32 × 64 bytes of all lanes. It is readable until tandem_sim_warp_release.
  * `operation` names the call; the launch fails if lanes with different names meet. */
 enum {
-    TANDEM_SIM_GIFT_BYTES = 64
+    TANDEM_SIM_EXCHANGE_BYTES = 64
 };
 const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t mask,
-                                               const void *gift,
-                                               size_t bytes))[TANDEM_SIM_GIFT_BYTES];
+                                               const void *value,
+                                               size_t bytes))[TANDEM_SIM_EXCHANGE_BYTES];
 void tandem_sim_warp_release(uint32_t mask);
 
 /* This object holds the values that the lanes of a warp contributed. They are valid as long as the
  * object lives. */
 template <typename T> class tandem_sim_exchange {
   public:
-    tandem_sim_exchange(const char *operation, uint32_t mask, const T &gift)
-        : mask_(mask), gifts_(tandem_sim_warp_exchange(operation, mask, &gift, sizeof(T))) {
-        static_assert(std::is_trivially_copyable<T>::value && sizeof(T) <= TANDEM_SIM_GIFT_BYTES,
+    tandem_sim_exchange(const char *operation, uint32_t mask, const T &value)
+        : mask_(mask), values_(tandem_sim_warp_exchange(operation, mask, &value, sizeof(T))) {
+        static_assert(std::is_trivially_copyable<T>::value &&
+                          sizeof(T) <= TANDEM_SIM_EXCHANGE_BYTES,
                       "lanes exchange plain data of at most 64 bytes");
     }
     ~tandem_sim_exchange() {
@@ -108,14 +109,14 @@ template <typename T> class tandem_sim_exchange {
     tandem_sim_exchange(const tandem_sim_exchange &) = delete;
     tandem_sim_exchange &operator=(const tandem_sim_exchange &) = delete;
     T operator[](int lane) const {
-        T gift;
-        std::memcpy(&gift, gifts_[lane & 31], sizeof(T));
-        return gift;
+        T value;
+        std::memcpy(&value, values_[lane & 31], sizeof(T));
+        return value;
     }
 
   private:
     uint32_t mask_;
-    const unsigned char (*gifts_)[TANDEM_SIM_GIFT_BYTES];
+    const unsigned char (*values_)[TANDEM_SIM_EXCHANGE_BYTES];
 };
 
 static inline void tandem_sim_warp_barrier(uint32_t mask) {
@@ -154,7 +155,7 @@ T tandem_sim_shuffle_down(uint32_t mask, const T &value, unsigned lanes, int wid
 /* Returns a mask in which bit l is set if `vote` of lane l was true. */
 uint32_t tandem_sim_ballot(uint32_t mask, bool vote);
 
-/* ---- tensor cores (tensor_words.cpp), as kernels/dialect/dialect_tensor.h defines them ---- */
+/* ---- tensor cores (tensor_intrinsics.cpp), as kernels/dialect/dialect_tensor.h defines them -- */
 
 /* These are ldmatrix.x4 and its form .trans. Each lane gives the address of 16 bytes in the block's
  * shared memory. */

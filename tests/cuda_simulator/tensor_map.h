@@ -18,7 +18,7 @@ struct sim_tensor_map {
     uint64_t address;
     uint32_t size[SIM_TENSOR_RANK];       /* size minus one */
     uint64_t stride[SIM_TENSOR_RANK - 1]; /* in bytes, for all dimensions except the innermost */
-    uint16_t tensor_map[SIM_TENSOR_RANK];
+    uint16_t box[SIM_TENSOR_RANK];
     uint8_t step[SIM_TENSOR_RANK]; /* distance between elements that are copied */
 };
 static_assert(sizeof(sim_tensor_map) <= 128, "a CUtensorMap has 128 bytes");

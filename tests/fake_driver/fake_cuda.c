@@ -44,8 +44,8 @@ CUresult cuDeviceGet(CUdevice *device, int ordinal) {
 
 CUresult cuDeviceGetName(char *name, int bytes, CUdevice device) {
     (void)device;
-    const char *const told = getenv("FAKE_NAME");
-    snprintf(name, (size_t)bytes, "%s", told ? told : "Tandem simulator, a fake");
+    const char *const chosen = getenv("FAKE_NAME");
+    snprintf(name, (size_t)bytes, "%s", chosen ? chosen : "Tandem simulator, a fake");
     return (CUresult)number("FAKE_NAME_CODE", CUDA_SUCCESS);
 }
 

@@ -373,7 +373,7 @@ DEVICE_TEST(tuning_data_is_kept_apart) {
         tuned_device_open(device, TUNING_HEADER "any gemm-3xtf32 f32 f32 any *x*x* "
                                                 "gemm_f32_3xtf32_64x64__tensor measured=1\n");
     expect_variant(own.device, &allowed, "_3xtf32_64x64__", true);
-    assert_non_null(strstr(tuned_device_heard(), " ta=0 tb=0 3xtf32=1\n"));
+    assert_non_null(strstr(tuned_device_log(), " ta=0 tb=0 3xtf32=1\n"));
     assert_string_equal(tuned_device_plan(&own, &thin).variant, "gemm_f32_3xtf32_64x64__tensor");
     expect_variant(own.device, &plain, "_3xtf32_", false);
     tuned_device_close(&own);
@@ -386,7 +386,7 @@ DEVICE_TEST(tuning_data_is_kept_apart) {
                             "any gemm f32 f32 any *x*x* gemm_f32_3xtf32_64x64__tensor "
                             "measured=1\n");
     expect_variant(own.device, &plain, "_3xtf32_", false);
-    assert_non_null(strstr(tuned_device_heard(), REFUSAL));
+    assert_non_null(strstr(tuned_device_log(), REFUSAL));
     tuned_device_close(&own);
     own = tuned_device_open(device, TUNING_HEADER
                             "any gemm f32 f32 any *x*x* gemm_any_reference measured=1\n");

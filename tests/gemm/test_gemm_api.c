@@ -10,12 +10,12 @@
 #include "tests/support/gemm/gemm_table.h"
 #include "tests/support/test_case.h"
 
-typedef struct heard {
+typedef struct logged {
     char text[8192];
-} heard;
+} logged;
 
 static void listen(void *user, tdm_log_level level, const char *topic, const char *message) {
-    heard *const h = user;
+    logged *const h = user;
     (void)level;
     const size_t used = strlen(h->text);
     if (strcmp(topic, "dispatch") == 0)
@@ -23,7 +23,7 @@ static void listen(void *user, tdm_log_level level, const char *topic, const cha
 }
 
 DEVICE_TEST(the_log_and_the_plan_say_why_candidates_were_refused) {
-    static heard h;
+    static logged h;
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_plan *plan;
     // These sizes are too large for the variants for a small M or N, which come first in the list.
@@ -94,12 +94,12 @@ DEVICE_TEST(a_recorded_run_gives_the_same_bits) {
     const tdm_status recorded = tdm_gemm_plan_run(t.plan, device->stream, &t.args);
     const tdm_status shot =
         tdm_gemm(device->stream, 1, t.a.tensor, t.b.tensor, 0, NULL, t.d.tensor, NULL);
-    const bool told = strstr(tdm_last_detail(), "gemm: the stream is recording: use a plan");
+    const bool reported = strstr(tdm_last_detail(), "gemm: the stream is recording: use a plan");
     const tdm_status packing = tdm_gemm_pack_b(t.plan, device->stream, t.b.tensor, &packed);
     TEST_OK(tdm_stream_end_recording(device->stream, &graph));
     TEST_OK(recorded);
     assert_int_equal(shot, TDM_BAD_STATE);
-    assert_true(told);
+    assert_true(reported);
     assert_int_equal(packing, TDM_BAD_STATE);
     test_array_expect_unchanged(&t.d);
     for (int replay = 0; replay < 2; replay++) {

@@ -143,25 +143,25 @@ static tdm_gemm_desc describe(int64_t m, int64_t n, int64_t k) {
     return gemm_dense_desc(TDM_F32, TDM_F32, TDM_F32, m, n, k);
 }
 
-static char heard[8192];
+static char logged[8192];
 static void hear(void *user, tdm_log_level level, const char *topic, const char *message) {
     (void)user;
     (void)level;
-    const size_t used = strlen(heard);
+    const size_t used = strlen(logged);
     if (strcmp(topic, "dispatch") == 0)
-        snprintf(heard + used, sizeof heard - used, "%s\n", message);
+        snprintf(logged + used, sizeof logged - used, "%s\n", message);
 }
 
 /* Returns the number of parts in the plan for a description; 0: not split. */
 static int64_t parts_of(const test_device *device, const tdm_gemm_desc *desc) {
     tdm_gemm_plan *plan;
-    heard[0] = '\0';
+    logged[0] = '\0';
     tdm_set_log(hear, NULL);
     TEST_OK(tdm_gemm_plan_create(device->device, desc, &plan));
     tdm_set_log(NULL, NULL);
     const int64_t parts = plan->split.parts;
-    if ((parts > 0) != (strstr(heard, " split into ") != NULL))
-        test_case_fail("%lld parts, but the log says: %s", (long long)parts, heard);
+    if ((parts > 0) != (strstr(logged, " split into ") != NULL))
+        test_case_fail("%lld parts, but the log says: %s", (long long)parts, logged);
     tdm_gemm_plan_destroy(plan);
     return parts;
 }
@@ -189,7 +189,7 @@ DEVICE_TEST(parts_fill_the_device) {
     };
     const tdm_gemm_desc desc = describe(4, 4, DEPTH);
     tdm_gemm_plan *plan;
-    heard[0] = '\0';
+    logged[0] = '\0';
     tdm_set_log(hear, NULL);
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     tdm_set_log(NULL, NULL);
@@ -197,12 +197,12 @@ DEVICE_TEST(parts_fill_the_device) {
     const uint32_t held = tdm_kernel_resident_groups(device->device, plan->kernel, items);
     assert_int_equal(held != 0, device->device->api->kernel_occupancy != NULL);
     if (held != 0) {
-        char told[64];
+        char reported[64];
         const int64_t wanted = (int64_t)device->info.compute_units * held + 1;
         assert_true(held <= device->info.unit_items / items);
         assert_int_equal(plan->split.asked, wanted < 256 ? wanted : 256);
-        snprintf(told, sizeof told, "each of which runs %u groups at once\n", held);
-        assert_non_null(strstr(heard, told));
+        snprintf(reported, sizeof reported, "each of which runs %u groups at once\n", held);
+        assert_non_null(strstr(logged, reported));
     }
     tdm_gemm_plan_destroy(plan);
 }
@@ -214,7 +214,7 @@ DEVICE_TEST(parts_can_be_forced_or_forbidden) {
     desc.variant = "gemm_any_reference:split_k=6";
     assert_int_equal(parts_of(device, &desc), 6);
     assert_non_null(
-        strstr(heard, "gemm: K of 60000 split into 6 parts of 10000 and a remainder of 0\n"));
+        strstr(logged, "gemm: K of 60000 split into 6 parts of 10000 and a remainder of 0\n"));
     desc = describe(4, 4, 3);
     desc.variant = "gemm_any_reference:split_k=6";
     assert_int_equal(parts_of(device, &desc), 3);

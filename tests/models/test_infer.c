@@ -17,7 +17,7 @@
 #include "cli/infer/infer_measure.h"
 #include "formats/safetensors.h"
 #include "tests/support/bench/bench_rows.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_folder.h"
 #include "tests/support/test_model.h"

@@ -125,7 +125,7 @@ DEVICE_TEST(no_kernel_is_built_while_recording) {
 }
 
 /* If there are devices, the message omits the backends that have none. */
-DEVICE_TEST(a_device_that_is_not_there_is_told_by_number_or_name) {
+DEVICE_TEST(a_device_that_is_not_there_is_reported_by_number_or_name) {
     tdm_context *context;
     tdm_device *none;
     char text[512];

@@ -12,7 +12,7 @@
 #include "quant/number_formats.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_array.h"
 #include "tests/support/test_case.h"
 

@@ -25,10 +25,10 @@ typedef void (*pair_test)(const endpoint *from, const endpoint *to);
  * run. */
 static void on_each_pair(const test_device *device, pair_test test) {
     const endpoint here = {device->device, device->stream, device->info.selector};
-    own_device twin = own_device_open(device, 0);
-    test(&here, &(endpoint){twin.device, twin.stream, "its twin"});
-    test(&(endpoint){twin.device, twin.stream, "its twin"}, &here);
-    own_device_close(&twin);
+    own_device second = own_device_open(device, 0);
+    test(&here, &(endpoint){second.device, second.stream, "a second device object"});
+    test(&(endpoint){second.device, second.stream, "a second device object"}, &here);
+    own_device_close(&second);
     for (int i = 0; i < test_device_count(); i++) {
         const test_device *const other = test_device_at(i);
         if (other->device != device->device)
@@ -304,12 +304,12 @@ static long fail_call(const endpoint *from, const endpoint *to, long nth) {
     matrix target = matrix_create(&b, TDM_F32, TRANSPOSED, 17, 30, 4);
     tdm_fault_plant(NULL, nth ? nth : 1000000, -6, false);
     const tdm_status status = tdm_tensor_copy_across(a.stream, source.view, b.stream, target.view);
-    const bool told = tdm_last_detail()[0] != '\0';
+    const bool reported = tdm_last_detail()[0] != '\0';
     tdm_stream_synchronize(b.stream);
     const long calls = tdm_fault_clear();
     if (nth == 0)
         TEST_OK(status);
-    else if (status != TDM_OK && !told)
+    else if (status != TDM_OK && !reported)
         test_case_fail("call %ld failed without a sentence", nth);
     TEST_OK(tdm_device_host_memory_stats(a.device, &stats));
     assert_int_equal(stats.live_blocks, 0);
@@ -338,7 +338,7 @@ static void check_failures(const endpoint *from, const endpoint *to) {
 DEVICE_TEST(any_driver_call_may_fail) {
     own_device other = own_device_open(device, 0);
     check_failures(&(endpoint){device->device, device->stream, "the device"},
-                   &(endpoint){other.device, other.stream, "its twin"});
+                   &(endpoint){other.device, other.stream, "a second device object"});
     own_device_close(&other);
 }
 

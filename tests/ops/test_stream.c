@@ -8,7 +8,7 @@
 
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_case.h"
 
 #define COUNT 4096

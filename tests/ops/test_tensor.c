@@ -290,7 +290,7 @@ DEVICE_TEST(devices_are_shared_and_described) {
                  "2, but this library's struct");
 }
 
-DEVICE_TEST(overlap_is_told_apart) {
+DEVICE_TEST(overlap_is_recognized) {
     tdm_tensor *const m = create(device, TDM_F32, 2, DIMS(8, 10));
     tdm_tensor *left, *right, *middle, *top, *bottom;
     TEST_OK(tdm_tensor_slice(m, 1, 0, 5, 1, &left));

@@ -7,7 +7,7 @@
 
 #include "api/device/memory/staging_ring.h"
 #include "tests/support/devices/device_cases.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 

@@ -8,7 +8,7 @@
 #include "api/pool/pool_dry_run.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 #include "tests/support/test_tree.h"

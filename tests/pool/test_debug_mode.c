@@ -15,7 +15,7 @@
 static struct {
     int errors, warnings;
     char errors_text[4096], warnings_text[4096];
-} heard;
+} logged;
 
 static void append(char *text, size_t bytes, const char *message) {
     const size_t used = strlen(text);
@@ -26,12 +26,12 @@ static void hear(void *user, tdm_log_level level, const char *topic, const char 
     (void)user;
     if (strcmp(topic, "pool") != 0 || !strstr(message, "debug: "))
         return;
-    heard.errors += level == TDM_LOG_ERROR;
-    heard.warnings += level == TDM_LOG_WARNING;
+    logged.errors += level == TDM_LOG_ERROR;
+    logged.warnings += level == TDM_LOG_WARNING;
     if (level == TDM_LOG_ERROR)
-        append(heard.errors_text, sizeof heard.errors_text, message);
+        append(logged.errors_text, sizeof logged.errors_text, message);
     else
-        append(heard.warnings_text, sizeof heard.warnings_text, message);
+        append(logged.warnings_text, sizeof logged.warnings_text, message);
 }
 
 /* The device under test, opened again in a context in debug mode. */
@@ -45,7 +45,7 @@ static debug_fixture open_fixture(const test_device *device) {
     const tdm_context_options options = {.struct_size = sizeof options, .debug_pool = 1};
     debug_fixture rig;
     int index;
-    memset(&heard, 0, sizeof heard);
+    memset(&logged, 0, sizeof logged);
     tdm_set_log(hear, NULL);
     TEST_OK(tdm_context_create(&options, &rig.context));
     TEST_OK(tdm_context_find_device(rig.context, device->info.selector, &index));
@@ -68,11 +68,11 @@ static tdm_tensor *vector(const debug_fixture *rig) {
 }
 
 static void expect_error(const char *part) {
-    if (heard.errors != 1 || !strstr(heard.errors_text, part))
-        test_case_fail("%d errors, expected one with '%s': %s", heard.errors, part,
-                       heard.errors_text);
-    heard.errors = 0;
-    heard.errors_text[0] = '\0';
+    if (logged.errors != 1 || !strstr(logged.errors_text, part))
+        test_case_fail("%d errors, expected one with '%s': %s", logged.errors, part,
+                       logged.errors_text);
+    logged.errors = 0;
+    logged.errors_text[0] = '\0';
 }
 
 DEVICE_TEST(work_inside_its_tensors_is_not_reported) {
@@ -90,8 +90,8 @@ DEVICE_TEST(work_inside_its_tensors_is_not_reported) {
     tdm_tensor_destroy(x);
     tdm_tensor_destroy(y);
     close_fixture(&rig);
-    assert_int_equal(heard.errors, 0);
-    assert_int_equal(heard.warnings, 0);
+    assert_int_equal(logged.errors, 0);
+    assert_int_equal(logged.warnings, 0);
 }
 
 DEVICE_TEST(memory_that_was_never_written_reads_nan) {
@@ -116,15 +116,15 @@ DEVICE_TEST(the_report_of_a_kernel_names_tag_and_place) {
     TEST_OK(tdm_device_check_memory(rig.device, &reports));
     assert_int_equal(reports, 1);
     // A change of sign changes one byte of each element.
-    assert_non_null(strstr(heard.errors_text, "7 bytes were written"));
-    assert_non_null(strstr(heard.errors_text, "tag victim"));
-    assert_non_null(strstr(heard.errors_text, "(4000 bytes"));
-    assert_non_null(strstr(heard.errors_text, "allocated at test_debug_mode("));
+    assert_non_null(strstr(logged.errors_text, "7 bytes were written"));
+    assert_non_null(strstr(logged.errors_text, "tag victim"));
+    assert_non_null(strstr(logged.errors_text, "(4000 bytes"));
+    assert_non_null(strstr(logged.errors_text, "allocated at test_debug_mode("));
     expect_error("the first 3 bytes after its end");
     // The check repaired the guard zone, so destroying the tensor reports nothing more.
     tdm_tensor_destroy(y);
     close_fixture(&rig);
-    assert_int_equal(heard.errors, 0);
+    assert_int_equal(logged.errors, 0);
 }
 
 DEVICE_TEST(copies_outside_a_block_are_reported) {
@@ -142,7 +142,7 @@ DEVICE_TEST(copies_outside_a_block_are_reported) {
     tdm_buffer_destroy(buffer);
     expect_error("the first 12 bytes before its start");
     close_fixture(&rig);
-    assert_int_equal(heard.errors, 0);
+    assert_int_equal(logged.errors, 0);
 }
 
 DEVICE_TEST(a_tensor_that_was_destroyed_is_refused) {
@@ -156,7 +156,7 @@ DEVICE_TEST(a_tensor_that_was_destroyed_is_refused) {
                  "y is a tensor that was destroyed");
     TEST_REFUSED(tdm_tensor_transpose(gone, NULL, &view), TDM_BAD_ARGUMENT, "destroyed");
     assert_null(view);
-    assert_int_equal(heard.errors, 0);
+    assert_int_equal(logged.errors, 0);
     assert_int_equal(tdm_tensor_rank(gone), 0);
     expect_error("tensor_rank: this is a tensor that was destroyed");
     tdm_tensor_destroy(gone);
@@ -175,7 +175,7 @@ DEVICE_TEST(a_buffer_is_given_back_once) {
     TEST_OK(tdm_layout_contiguous(TDM_U8, 1, (const int64_t[]){64}, &layout));
     TEST_OK(tdm_tensor_on_buffer(buffer, 0, &layout, &tensor));
     tdm_buffer_destroy(buffer);
-    assert_int_equal(heard.errors, 0);
+    assert_int_equal(logged.errors, 0);
     // The tensor keeps the buffer alive, but the caller has no reference left to release.
     tdm_buffer_destroy(buffer);
     expect_error("buffer_destroy: this is a buffer that was destroyed");
@@ -188,7 +188,7 @@ DEVICE_TEST(a_buffer_is_given_back_once) {
     close_fixture(&rig);
 }
 
-DEVICE_TEST(what_is_no_handle_is_told_apart) {
+DEVICE_TEST(what_is_no_handle_is_recognized) {
     debug_fixture rig = open_fixture(device);
     tdm_tensor *const x = vector(&rig);
     TEST_REFUSED(tdm_tensor_fill(rig.stream, 1, (tdm_tensor *)tdm_tensor_buffer(x)),
@@ -219,7 +219,7 @@ DEVICE_TEST(a_product_refuses_operands_that_are_none) {
         snprintf(text, sizeof text, "gemm: residual is %s", what[i]);
         TEST_REFUSED(tdm_gemm(rig.stream, 1, x, x, 0, NULL, x, &residual), TDM_BAD_ARGUMENT, text);
     }
-    assert_int_equal(heard.errors, 0);
+    assert_int_equal(logged.errors, 0);
     tdm_tensor_destroy(x);
     close_fixture(&rig);
 }
@@ -232,12 +232,12 @@ DEVICE_TEST(leaks_are_listed_with_tag_and_site) {
     TEST_OK(tdm_buffer_create(rig.device, 12345, &buffer));
     TEST_OK(tdm_memory_tag_pop());
     close_fixture(&rig);
-    assert_int_equal(heard.warnings, 3);
-    assert_non_null(strstr(heard.warnings_text, "a tensor of 4000 bytes"));
-    assert_non_null(strstr(heard.warnings_text, "a buffer of 12345 bytes"));
-    assert_non_null(strstr(heard.warnings_text, "tag forgotten), created at test_debug_mode("));
+    assert_int_equal(logged.warnings, 3);
+    assert_non_null(strstr(logged.warnings_text, "a tensor of 4000 bytes"));
+    assert_non_null(strstr(logged.warnings_text, "a buffer of 12345 bytes"));
+    assert_non_null(strstr(logged.warnings_text, "tag forgotten), created at test_debug_mode("));
     assert_non_null(
-        strstr(heard.warnings_text, "but 2 buffers and tensors of 16345 bytes are still alive"));
+        strstr(logged.warnings_text, "but 2 buffers and tensors of 16345 bytes are still alive"));
     tdm_tensor_destroy(tensor);
     tdm_buffer_destroy(buffer);
 }

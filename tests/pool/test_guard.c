@@ -18,14 +18,14 @@
 static struct {
     int count;
     char last[1024];
-} heard;
+} logged;
 
 static void hear(void *user, tdm_log_level level, const char *topic, const char *message) {
     (void)user;
     if (level != TDM_LOG_ERROR || strcmp(topic, "pool") != 0)
         return;
-    heard.count++;
-    snprintf(heard.last, sizeof heard.last, "%s", message);
+    logged.count++;
+    snprintf(logged.last, sizeof logged.last, "%s", message);
 }
 
 static tdm_status read_native(void *user, tdm_bk_memory *memory, uint64_t offset, void *host,
@@ -74,7 +74,7 @@ static void open_world(world *w) {
         .read = read_native, .write = write_native, .fill = fill_native};
     *w = (world){0};
     current = w;
-    heard.count = 0;
+    logged.count = 0;
     tdm_set_log(hear, NULL);
     assert_int_equal(tdm_guard_create(&access, ZONE, &w->guard), TDM_OK);
     tdm_pool_upstream upstream = simulated_upstream(&w->memory);
@@ -101,9 +101,10 @@ static unsigned char *bytes_of(const tdm_block *block) {
 }
 
 static void expect_heard(const char *part) {
-    if (heard.count != 1 || !strstr(heard.last, part))
-        fail_msg("%d reports, the last: %s; expected one with: %s", heard.count, heard.last, part);
-    heard.count = 0;
+    if (logged.count != 1 || !strstr(logged.last, part))
+        fail_msg("%d reports, the last: %s; expected one with: %s", logged.count, logged.last,
+                 part);
+    logged.count = 0;
 }
 
 #define GUARD_TEST(name)                                                                           \
@@ -124,7 +125,7 @@ GUARD_TEST(fresh_memory_is_poisoned) {
         memset(bytes_of(block), 7, bytes);
         tdm_block_release(block);
     }
-    assert_int_equal(heard.count, 0);
+    assert_int_equal(logged.count, 0);
 }
 
 /* Writes one byte on either side of a block, at every distance that a guard zone covers. */
@@ -138,7 +139,7 @@ GUARD_TEST(every_byte_around_a_block_is_watched) {
             bytes_of(block)[at] ^= 0x40;
             tdm_block_release(block);
             if (at >= 0 && at < (int64_t)bytes) {
-                assert_int_equal(heard.count, 0);
+                assert_int_equal(logged.count, 0);
                 continue;
             }
             if (at < 0)
@@ -146,8 +147,8 @@ GUARD_TEST(every_byte_around_a_block_is_watched) {
             else
                 snprintf(place, sizeof place, "first %lld bytes after its end",
                          (long long)at - (long long)bytes);
-            assert_non_null(strstr(heard.last, "tag victim"));
-            assert_non_null(strstr(heard.last, "1 bytes were written"));
+            assert_non_null(strstr(logged.last, "tag victim"));
+            assert_non_null(strstr(logged.last, "1 bytes were written"));
             expect_heard(place);
         }
 }
@@ -156,7 +157,7 @@ GUARD_TEST(a_zone_of_another_block_does_not_pass) {
     tdm_block *const a = allocate(w, 512), *const b = allocate(w, 512);
     memcpy(bytes_of(b) + 512, bytes_of(a) + 512, 64);
     tdm_block_release(a);
-    assert_int_equal(heard.count, 0);
+    assert_int_equal(logged.count, 0);
     tdm_block_release(b);
     expect_heard("after its end");
 }
@@ -167,11 +168,11 @@ GUARD_TEST(a_check_on_demand_reports_once) {
     bytes_of(a)[100] = 1;
     bytes_of(b)[-1] = 1;
     assert_int_equal(tdm_guard_check(w->guard), 2);
-    assert_int_equal(heard.count, 2);
+    assert_int_equal(logged.count, 2);
     assert_int_equal(tdm_guard_check(w->guard), 0);
     tdm_block_release(a);
     tdm_block_release(b);
-    assert_int_equal(heard.count, 2);
+    assert_int_equal(logged.count, 2);
     assert_int_equal(tdm_guard_reports(w->guard), 2);
 }
 
@@ -186,7 +187,7 @@ GUARD_TEST(writing_freed_memory_is_seen_at_the_next_generation) {
     expect_heard("written in freed memory");
     tdm_block_release(next);
     tdm_block_release(keeper);
-    assert_int_equal(heard.count, 0);
+    assert_int_equal(logged.count, 0);
 }
 
 /*
@@ -213,12 +214,12 @@ GUARD_TEST(random_generations_are_told_apart) {
         tdm_block_release(blocks[i]);
         blocks[i] = NULL;
         expected += damaged[i];
-        assert_int_equal(heard.count, expected);
+        assert_int_equal(logged.count, expected);
     }
     assert_true(expected > 100);
     for (int i = 0; i < BLOCKS; i++)
         tdm_block_release(blocks[i]);
-    assert_int_equal(heard.count, expected);
+    assert_int_equal(logged.count, expected);
 }
 
 /* The statistics count the guard zones as allocated bytes, as the events do. */

@@ -11,7 +11,7 @@
 #include "api/pool/pool_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_program.h"
 
@@ -510,13 +510,13 @@ DEVICE_TEST(threads) {
  */
 typedef struct sleeper {
     bool until_told;
-    atomic_bool told, awake;
+    atomic_bool reported, awake;
 } sleeper;
 
 static void sleep_long(void *user) {
     sleeper *const own = user;
     const int most_ms = own->until_told ? LONGEST_WAIT_MS * test_time_factor() : 250;
-    for (int i = 0; i < most_ms && !atomic_load(&own->told); i++)
+    for (int i = 0; i < most_ms && !atomic_load(&own->reported); i++)
         usleep(1000);
     atomic_store(&own->awake, true);
 }
@@ -551,7 +551,7 @@ static bool slept_on(const test_device *device, uint32_t share, uint32_t patienc
     leave_pending(device, &own);
     tdm_tensor *const larger = words(device, 30 * MIB);
     const bool asleep = !atomic_load(&own.awake);
-    atomic_store(&own.told, true);
+    atomic_store(&own.reported, true);
     TEST_OK(tdm_stream_synchronize(device->stream));
     tdm_tensor_destroy(larger);
     TEST_OK(tdm_device_set_memory_throttle(device->device, 0, 0));

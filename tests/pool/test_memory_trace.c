@@ -367,7 +367,7 @@ TEST(a_ring_that_is_full_ends_the_trace) {
     tdm_pool_destroy(own.pool);
 }
 
-TEST(a_full_disk_is_told_at_the_end) {
+TEST(a_full_disk_is_reported_at_the_end) {
     world own;
     text_sink sink = {.room = 5000};
     world_open(&own);

@@ -115,16 +115,16 @@ static const char *alloc(model *m, slot *s, const op *o) {
 /* A stream's first command on the block must depend on all unfinished work of others. */
 static const char *check_dependencies(const model *m, const slot *s, uint32_t stream,
                                       const tdm_use *dependencies, int count) {
-    uint64_t told[WORLD_STREAMS + 1] = {0};
+    uint64_t reported[WORLD_STREAMS + 1] = {0};
     for (int i = 0; i < count; i++) {
-        if (dependencies[i].stream == stream || told[dependencies[i].stream])
+        if (dependencies[i].stream == stream || reported[dependencies[i].stream])
             return "an edge to the stream itself, or two to one";
         if (m->world.passed[dependencies[i].stream] >= dependencies[i].sequence)
             return "an edge to what has passed";
-        told[dependencies[i].stream] = dependencies[i].sequence;
+        reported[dependencies[i].stream] = dependencies[i].sequence;
     }
     for (uint32_t t = 1; t <= WORLD_STREAMS; t++)
-        if (t != stream && s->former[t] > m->world.passed[t] && told[t] < s->former[t])
+        if (t != stream && s->former[t] > m->world.passed[t] && reported[t] < s->former[t])
             return "an edge is missing";
     return NULL;
 }

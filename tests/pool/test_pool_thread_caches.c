@@ -133,7 +133,7 @@ HAS_THREAD_CACHES_TEST(foreign_frees_count_when_read, 64 * MIB) {
  */
 HAS_THREAD_CACHES_TEST(foreign_frees_need_no_lock, 64 * MIB) {
     enum {
-        MANY = 2 * TDM_POOL_RETURNS + 5
+        MANY = 2 * TDM_POOL_REMOTE_FREE_SLOTS + 5
     };
     tdm_block *blocks[MANY];
     for (int i = 0; i < MANY; i++)
@@ -342,8 +342,8 @@ static void wander(pool_world *w, tdm_block **blocks, int rounds, witness *timed
             world_use(*slot, 1 + (uint32_t)(i % 3), ++sequence, NULL);
         tdm_block_release(*slot);
         *slot = i % 3 ? world_alloc(w, (size_t)test_random_int(&random, 1, 100000), 1) : NULL;
-        const int64_t told = timed ? timed->kinds[TDM_POOL_EVENT_ALLOC] : 0;
-        if (timed && *slot && told != (int64_t)(i - i / 3))
+        const int64_t reported = timed ? timed->kinds[TDM_POOL_EVENT_ALLOC] : 0;
+        if (timed && *slot && reported != (int64_t)(i - i / 3))
             timed->late++;
     }
 }

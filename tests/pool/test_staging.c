@@ -9,7 +9,7 @@
 #include "api/device/memory/staging.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/own_device.h"
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 #include "tests/support/test_case.h"
 #include "tests/support/test_data.h"
 

@@ -205,13 +205,13 @@ TEST(a_file_without_memory_rows_is_no_profile) {
 
 /* An L4 has 24 GB, and its driver reports less. */
 TEST(a_device_tells_its_capacity_else_its_sheet_does) {
-    static const double told[] = {23.6e9, 0};
+    static const double reported[] = {23.6e9, 0};
     static predict_profile profile;
     for (int i = 0; i < 2; i++) {
         cJSON *const root = made_device_json();
         cJSON *const device = cJSON_GetObjectItem(root, "device");
         cJSON_ReplaceItemInObject(device, "name", cJSON_CreateString("NVIDIA L4"));
-        cJSON_ReplaceItemInObject(device, "global_bytes", cJSON_CreateNumber(told[i]));
+        cJSON_ReplaceItemInObject(device, "global_bytes", cJSON_CreateNumber(reported[i]));
         take_rows(root, &profile);
         assert_true(profile.capacity_bytes == (i == 0 ? 23.6e9 : 24e9));
         cJSON_Delete(root);

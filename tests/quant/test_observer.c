@@ -37,17 +37,18 @@ enum {
 
 /* ---- an observer and its oracle ---- */
 
-typedef struct twins {
+typedef struct observer_pair {
     tdm_observer *observer;
     tdm_quant_observer *host; /* sees the same numbers, dense and all at once */
     tdm_observer_desc desc;
-} twins;
+} observer_pair;
 
-static twins twins_create(tdm_observer_kind kind, int axis, int64_t channels, int64_t inner) {
+static observer_pair observer_pair_create(tdm_observer_kind kind, int axis, int64_t channels,
+                                          int64_t inner) {
     const tdm_quant_observer_options options = {(tdm_quant_observer_kind)kind, channels, inner,
                                                 99.0, 0.25};
     const size_t bytes = tdm_quant_observer_bytes(&options);
-    twins t = {.desc = TDM_OBSERVER_DESC_INIT};
+    observer_pair t = {.desc = TDM_OBSERVER_DESC_INIT};
     t.desc.kind = kind;
     t.desc.axis = axis;
     t.desc.channels = channels;
@@ -58,12 +59,13 @@ static twins twins_create(tdm_observer_kind kind, int axis, int64_t channels, in
     return t;
 }
 
-static void twins_destroy(twins *t) {
+static void observer_pair_destroy(observer_pair *t) {
     tdm_observer_destroy(t->observer);
     free(t->host);
 }
 
-static void twins_observe(twins *t, const test_device *device, const test_array *x) {
+static void observer_pair_observe(observer_pair *t, const test_device *device,
+                                  const test_array *x) {
     const size_t unit = (size_t)tdm_dtype_info(x->layout.dtype)->unit_bytes;
     const int64_t count = test_array_count(x);
     unsigned char *const dense = malloc((size_t)count * unit + 1);
@@ -75,7 +77,7 @@ static void twins_observe(twins *t, const test_device *device, const test_array 
     free(dense);
 }
 
-static void expect_same_counts(const twins *t) {
+static void expect_same_counts(const observer_pair *t) {
     tdm_observer_counts counts = {.struct_size = sizeof counts};
     const tdm_quant_seen seen = tdm_quant_observer_seen(t->host);
     TEST_OK(tdm_observer_seen(t->observer, &counts));
@@ -92,7 +94,7 @@ static bool same_bits(float a, float b) {
     return a == b && !signbit(a) == !signbit(b);
 }
 
-static void expect_same_for(const twins *t, int code) {
+static void expect_same_for(const observer_pair *t, int code) {
     const int64_t channels = t->desc.channels;
     const tdm_quant_symmetry symmetry = codes[code].symmetry;
     float low[MAX_CHANNELS], high[MAX_CHANNELS], scales[MAX_CHANNELS];
@@ -116,7 +118,7 @@ static void expect_same_for(const twins *t, int code) {
     }
 }
 
-static void expect_same(const twins *t, int codes_asked) {
+static void expect_same(const observer_pair *t, int codes_asked) {
     expect_same_counts(t);
     for (int code = 0; code < codes_asked; code++)
         expect_same_for(t, code);
@@ -145,16 +147,17 @@ static int64_t inner_of(const view_case *v) {
 static void observe_views(const test_device *device, tdm_observer_kind kind, const view_case *v,
                           tdm_dtype dtype, test_placement placement) {
     static const test_data_kind data[] = {TEST_DATA_WIDE, TEST_DATA_ANY_BITS, TEST_DATA_UNIT};
-    twins t = twins_create(kind, v->axis, v->axis < 0 ? 1 : v->shape[v->axis], inner_of(v));
+    observer_pair t =
+        observer_pair_create(kind, v->axis, v->axis < 0 ? 1 : v->shape[v->axis], inner_of(v));
     for (int batch = 0; batch < 3; batch++) {
         test_array x;
         test_array_create(&x, device, dtype, v->rank, v->shape, placement);
         test_array_fill(&x, data[batch], (uint64_t)batch + 1);
-        twins_observe(&t, device, &x);
+        observer_pair_observe(&t, device, &x);
         test_array_destroy(&x);
     }
     expect_same(&t, kind == TDM_OBSERVER_MINMAX ? CODES : 1);
-    twins_destroy(&t);
+    observer_pair_destroy(&t);
 }
 
 /* Each case of an observer kind with a histogram runs with only one of the dtypes, in turn. */
@@ -172,17 +175,18 @@ DEVICE_TEST(every_view_gives_the_bits_of_the_host) {
 static void observe_large(const test_device *device, tdm_observer_kind kind, tdm_dtype dtype,
                           const view_case *v, test_placement placement) {
     test_array x;
-    twins t = twins_create(kind, v->axis, v->axis < 0 ? 1 : v->shape[v->axis], inner_of(v));
+    observer_pair t =
+        observer_pair_create(kind, v->axis, v->axis < 0 ? 1 : v->shape[v->axis], inner_of(v));
     test_array_create(&x, device, dtype, v->rank, v->shape, placement);
     test_array_fill(&x, TEST_DATA_UNIT, 11);
-    twins_observe(&t, device, &x);
+    observer_pair_observe(&t, device, &x);
     test_array_put(&x, test_array_count(&x) - 1, 64.0); /* the very last element */
     test_array_put(&x, 0, -(double)INFINITY);
     test_array_send(&x);
-    twins_observe(&t, device, &x);
+    observer_pair_observe(&t, device, &x);
     expect_same(&t, 1);
     test_array_destroy(&x);
-    twins_destroy(&t);
+    observer_pair_destroy(&t);
 }
 
 DEVICE_TEST(tensors_longer_than_a_piece) {
@@ -238,12 +242,13 @@ DEVICE_TEST(batches_of_other_shapes) {
 DEVICE_TEST(merged_observers) {
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
         test_array x[2];
-        twins whole = twins_create(kinds[k], 0, 3, 50), part = twins_create(kinds[k], 0, 3, 50);
+        observer_pair whole = observer_pair_create(kinds[k], 0, 3, 50),
+                      part = observer_pair_create(kinds[k], 0, 3, 50);
         expect_same(&whole, CODES); /* nothing has been observed */
         for (int i = 0; i < 2; i++) {
             test_array_create(&x[i], device, TDM_F32, 2, DIMS(3, 50), TEST_TRANSPOSED);
             test_array_fill(&x[i], i ? TEST_DATA_UNIT : TEST_DATA_WIDE, 30);
-            twins_observe(i ? &part : &whole, device, &x[i]);
+            observer_pair_observe(i ? &part : &whole, device, &x[i]);
         }
         TEST_OK(tdm_observer_merge(whole.observer, part.observer));
         assert_int_equal(tdm_quant_observer_merge(whole.host, part.host, NULL), TDM_OK);
@@ -251,8 +256,8 @@ DEVICE_TEST(merged_observers) {
         expect_same(&part, 1);
         for (int i = 0; i < 2; i++)
             test_array_destroy(&x[i]);
-        twins_destroy(&whole);
-        twins_destroy(&part);
+        observer_pair_destroy(&whole);
+        observer_pair_destroy(&part);
     }
 }
 
@@ -335,8 +340,8 @@ static void refuse_results(const tdm_observer *observer) {
 }
 
 DEVICE_TEST(calls_that_are_refused) {
-    twins t = twins_create(TDM_OBSERVER_MINMAX, 1, 2, 1);
-    twins other = twins_create(TDM_OBSERVER_MSE, 1, 2, 1);
+    observer_pair t = observer_pair_create(TDM_OBSERVER_MINMAX, 1, 2, 1);
+    observer_pair other = observer_pair_create(TDM_OBSERVER_MSE, 1, 2, 1);
     refuse_batches(device, t.observer);
     refuse_results(t.observer);
     TEST_REFUSED(tdm_observer_merge(NULL, t.observer), TDM_BAD_ARGUMENT, "observer is NULL");
@@ -345,8 +350,8 @@ DEVICE_TEST(calls_that_are_refused) {
                  "from and observer are the same");
     TEST_REFUSED(tdm_observer_merge(t.observer, other.observer), TDM_BAD_ARGUMENT, "2 channels");
     expect_same(&t, 1); /* still nothing has been observed */
-    twins_destroy(&t);
-    twins_destroy(&other);
+    observer_pair_destroy(&t);
+    observer_pair_destroy(&other);
 }
 
 /* ---- failures ---- */
@@ -378,18 +383,18 @@ static tdm_status observe_with_fault(const test_device *device, tdm_observer *ob
 /* Returns true if the call fails; checks that a failed call leaves the observer unchanged. */
 static bool trial_fails(const test_device *device, trial_fault fault, long nth, long *calls) {
     test_array before, x;
-    twins t = twins_create(TDM_OBSERVER_PERCENTILE, -1, 1, 1);
+    observer_pair t = observer_pair_create(TDM_OBSERVER_PERCENTILE, -1, 1, 1);
     test_array_create(&before, device, TDM_F16, 1, DIMS(9), TEST_DENSE);
     test_array_create(&x, device, TDM_F16, 1, DIMS(PIECE + 100), TEST_DENSE);
     test_array_fill(&before, TEST_DATA_UNIT, 1);
     test_array_fill(&x, TEST_DATA_WIDE, 2);
-    twins_observe(&t, device, &before);
+    observer_pair_observe(&t, device, &before);
     const tdm_status status = observe_with_fault(device, t.observer, x.tensor, fault, nth, calls);
     if (status != TDM_OK)
         expect_same(&t, 1);
     test_array_destroy(&before);
     test_array_destroy(&x);
-    twins_destroy(&t);
+    observer_pair_destroy(&t);
     return status != TDM_OK;
 }
 

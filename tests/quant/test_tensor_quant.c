@@ -215,12 +215,12 @@ DEVICE_TEST(giving_parameters_refuses) {
 }
 
 DEVICE_TEST(parameters_of_another_device_are_refused) {
-    own_device twin = own_device_open(device, 0);
+    own_device second = own_device_open(device, 0);
     tdm_tensor *const tensor = create(device, TDM_S8, 1, DIMS(4)), *const scale = create(
                                                                        device, TDM_F32, 1, DIMS(1));
     tdm_tensor *foreign, *foreign_zero, *made;
-    TEST_OK(tdm_tensor_create(twin.device, TDM_F32, 1, DIMS(1), &foreign));
-    TEST_OK(tdm_tensor_create(twin.device, TDM_S8, 1, DIMS(1), &foreign_zero));
+    TEST_OK(tdm_tensor_create(second.device, TDM_F32, 1, DIMS(1), &foreign));
+    TEST_OK(tdm_tensor_create(second.device, TDM_S8, 1, DIMS(1), &foreign_zero));
     tdm_quantization q = TDM_QUANTIZATION_INIT;
     q.scale = foreign;
     TEST_REFUSED(tdm_tensor_quantized(tensor, &q, &made), TDM_BAD_ARGUMENT, "scale is on device");
@@ -230,7 +230,7 @@ DEVICE_TEST(parameters_of_another_device_are_refused) {
     tdm_tensor *const all[] = {tensor, scale, foreign, foreign_zero};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         tdm_tensor_destroy(all[i]);
-    own_device_close(&twin);
+    own_device_close(&second);
 }
 
 DEVICE_TEST(queries_answer_and_refuse) {

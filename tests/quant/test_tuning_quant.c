@@ -49,8 +49,8 @@ DEVICE_TEST(a_plan_of_integers_follows_the_file) {
     assert_string_equal(said.variant, "gemm_int_any_reference");
     assert_string_equal(said.tuning, "gemm_int_any_reference: line 2 of the user's file, "
                                      "40x40x40x1 any, measured 9e-06 ms");
-    assert_non_null(strstr(tuned_device_heard(), "gemm: problem m=40 n=41 k=42 batch=1 a=u8 b=s8 "
-                                                 "d=s32 ta=0 tb=0\n"));
+    assert_non_null(strstr(tuned_device_log(), "gemm: problem m=40 n=41 k=42 batch=1 a=u8 b=s8 "
+                                               "d=s32 ta=0 tb=0\n"));
     desc = gemm_int_desc(TDM_S8, TDM_S32, 40, 41, 42);
     said = plan_with(device, &desc, row);
     assert_null(strstr(said.tuning, "user"));
@@ -133,7 +133,7 @@ DEVICE_TEST(weights_in_place_follow_the_file) {
     }
     desc = weights_desc(TDM_S4, 32, 4, 30, 64);
     assert_null(strstr(plan_with(device, &desc, row).tuning, "user"));
-    assert_non_null(strstr(tuned_device_heard(), "a=f32 b=s4 d=f32 ta=0 tb=1 group=32 qa=0\n"));
+    assert_non_null(strstr(tuned_device_log(), "a=f32 b=s4 d=f32 ta=0 tb=1 group=32 qa=0\n"));
 }
 
 /* A measured row takes precedence over the general rules for tiles: few rows, CPU cores, copies
@@ -174,7 +174,7 @@ DEVICE_TEST(quantized_rows_of_a_have_rows_of_their_own) {
         assert_string_equal(quantize ? by_dynamic.variant : by_plain.variant,
                             quantize ? "gemm_int_any_reference" : "gemm_any_reference");
     }
-    assert_non_null(strstr(tuned_device_heard(), " group=64 qa=1\n"));
+    assert_non_null(strstr(tuned_device_log(), " group=64 qa=1\n"));
 }
 
 /* Weights that are unpacked first are multiplied by the variant that the file names, even with few
@@ -233,7 +233,7 @@ DEVICE_TEST(a_preference_for_weights_that_cannot_be_is_passed_over) {
             /* These two variants multiply unpacked weights. No preference for the weights
              * themselves is reported then. Devices without CPU cores check such rows at any M. */
             if (i < 2 && has_cores(device))
-                assert_null(strstr(tuned_device_heard(), "tuning prefers"));
+                assert_null(strstr(tuned_device_log(), "tuning prefers"));
         }
     }
 }

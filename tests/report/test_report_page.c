@@ -312,14 +312,14 @@ TEST(a_device_here_has_the_cache_of_its_file) {
         const double own = main_memory_cache_here(&info);
         assert_true(rows[i].expected > 0 ? own == rows[i].expected : isnan(own));
         cJSON *const device = results_device_json(&info);
-        char *const told = cJSON_PrintUnformatted(device);
+        char *const reported = cJSON_PrintUnformatted(device);
         maker.length = 0;
-        add(&maker, "{\"schema\":\"tandem-bench/1\",\"device\":%s,\"results\":[]}", told);
+        add(&maker, "{\"schema\":\"tandem-bench/1\",\"device\":%s,\"results\":[]}", reported);
         assert_int_equal(results_read_text("own", maker.text, maker.length, &results, &error), 0);
         const double in_file = main_memory_cache(&results, 0);
         assert_true(in_file == (isnan(own) ? MAIN_MEMORY_UNKNOWN_CACHE : own));
         results_file_release(&results);
-        free(told);
+        free(reported);
         cJSON_Delete(device);
     }
 }

@@ -36,12 +36,12 @@ DEVICE_TEST(a_plan_follows_the_users_file_and_says_so) {
     assert_string_equal(said.tuning,
                         "gemm_any_reference: line 2 of the user's file, 40x40x40x1 any, "
                         "measured 0.001 ms");
-    assert_non_null(strstr(tuned_device_heard(),
+    assert_non_null(strstr(tuned_device_log(),
                            "dispatch: gemm: problem m=40 n=41 k=42 batch=1 a=f32 b=f32 "
                            "d=f32 ta=0 tb=0\n"));
     assert_non_null(
-        strstr(tuned_device_heard(), "dispatch: gemm: tuning prefers gemm_any_reference: line 2"));
-    assert_non_null(strstr(tuned_device_heard(), "dispatch: gemm: gemm_any_reference chosen\n"));
+        strstr(tuned_device_log(), "dispatch: gemm: tuning prefers gemm_any_reference: line 2"));
+    assert_non_null(strstr(tuned_device_log(), "dispatch: gemm: gemm_any_reference chosen\n"));
     desc = desc_of(80, 80, 80);
     said = tuned_device_plan(&own, &desc);
     assert_string_equal(said.variant, "gemm_any_reference");
@@ -92,9 +92,9 @@ DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     said = tuned_device_plan(&own, &desc);
     assert_string_equal(said.variant, without.variant);
     assert_string_equal(said.tuning, "");
-    assert_non_null(strstr(tuned_device_heard(), "tuning prefers gemm_f16_tiled_32x32"));
+    assert_non_null(strstr(tuned_device_log(), "tuning prefers gemm_f16_tiled_32x32"));
     assert_non_null(
-        strstr(tuned_device_heard(), "gemm_f16_tiled_32x32 refused: A is f32 and B is f32\n"));
+        strstr(tuned_device_log(), "gemm_f16_tiled_32x32 refused: A is f32 and B is f32\n"));
     tuned_device_close(&own);
 
     own = tuned_device_open(device, TUNING_HEADER
@@ -102,7 +102,7 @@ DEVICE_TEST(a_preference_that_cannot_be_is_passed_over) {
     said = tuned_device_plan(&own, &desc);
     assert_string_equal(said.variant, without.variant);
     assert_non_null(
-        strstr(tuned_device_heard(), "gemm_f32_tiled_64x64 refused: the matrix is smaller"));
+        strstr(tuned_device_log(), "gemm_f32_tiled_64x64 refused: the matrix is smaller"));
     tuned_device_close(&own);
 
     own = tuned_device_open(device, TUNING_HEADER

@@ -24,11 +24,11 @@ own_device own_device_open(const test_device *like, uint64_t pool_budget) {
 
 own_device own_device_open_slabs(const test_device *like, uint64_t pool_budget) {
     char mode[32];
-    const char *const told = getenv("TANDEM_POOL");
-    snprintf(mode, sizeof mode, "%s", told == NULL ? "" : told);
+    const char *const former = getenv("TANDEM_POOL");
+    snprintf(mode, sizeof mode, "%s", former == NULL ? "" : former);
     unsetenv("TANDEM_POOL");
     const own_device own = own_device_open(like, pool_budget);
-    if (told != NULL)
+    if (former != NULL)
         setenv("TANDEM_POOL", mode, 1);
     return own;
 }

@@ -7,14 +7,14 @@
 
 #include "api/device/core.h"
 
-static char heard[16384];
+static char logged[16384];
 
 static void listen(void *user, tdm_log_level level, const char *topic, const char *message) {
-    const size_t used = strlen(heard);
+    const size_t used = strlen(logged);
     (void)user;
     (void)level;
     if (strcmp(topic, "dispatch") == 0 || strcmp(topic, "tuning") == 0)
-        snprintf(heard + used, sizeof heard - used, "%s: %s\n", topic, message);
+        snprintf(logged + used, sizeof logged - used, "%s: %s\n", topic, message);
 }
 
 tuned_device tuned_device_open(const test_device *device, const char *text) {
@@ -25,7 +25,7 @@ tuned_device tuned_device_open(const test_device *device, const char *text) {
     assert_int_equal(write(descriptor, text, strlen(text)), (ssize_t)strlen(text));
     close(descriptor);
     setenv("TANDEM_TUNING_FILE", own.path, 1);
-    heard[0] = '\0';
+    logged[0] = '\0';
     tdm_set_log(listen, NULL);
     TEST_OK(tdm_context_create(NULL, &own.context));
     TEST_OK(tdm_context_find_device(own.context, device->info.selector, &index));
@@ -41,8 +41,8 @@ void tuned_device_close(tuned_device *own) {
     unlink(own->path);
 }
 
-const char *tuned_device_heard(void) {
-    return heard;
+const char *tuned_device_log(void) {
+    return logged;
 }
 
 tuned_plan tuned_device_plan(const tuned_device *own, const tdm_gemm_desc *desc) {

@@ -26,7 +26,7 @@ void tuned_device_close(tuned_device *own);
  * Returns the log messages of the topics dispatch and tuning since the device was opened. Each
  * message is a line "topic: message".
  */
-const char *tuned_device_heard(void);
+const char *tuned_device_log(void);
 
 /* The variant that a plan of this descriptor selects, and its tuning text. */
 typedef struct tuned_plan {

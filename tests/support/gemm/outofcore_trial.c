@@ -55,16 +55,16 @@ const char *outofcore_trial_text(const outofcore_trial *t, char text[512]) {
 /* ---- memory ---- */
 
 /* This is an array in host memory, with its layout and its copy on the device. */
-typedef struct twin {
+typedef struct mirrored {
     tdm_layout layout; /* TDM_DTYPE_NONE: the operand is absent */
     size_t bytes;
     unsigned char *host;
     tdm_buffer *buffer;
     tdm_tensor *tensor;
-} twin;
+} mirrored;
 
 typedef struct carrier {
-    twin data, scale, zero;
+    mirrored data, scale, zero;
     tdm_quant_layout quant;
     tdm_tensor *tensor; /* the data, with quantization parameters */
 } carrier;
@@ -73,7 +73,7 @@ struct outofcore_operands {
     const test_device *device;
     const outofcore_trial *trial;
     carrier matrix[OUTOFCORE_MATRICES];
-    twin bias;
+    mirrored bias;
     unsigned char *d_before, *d_expected;
 };
 
@@ -89,13 +89,13 @@ static size_t extent_bytes(const tdm_layout *layout) {
     return (size_t)units * (size_t)traits->unit_bytes;
 }
 
-static void send(const test_device *device, const twin *t) {
+static void send(const test_device *device, const mirrored *t) {
     if (t->bytes > 0)
         TEST_OK(tdm_buffer_write(device->stream, t->buffer, 0, t->host, t->bytes));
     TEST_OK(tdm_stream_synchronize(device->stream));
 }
 
-static void create_twin(const test_device *device, twin *t) {
+static void create_mirrored(const test_device *device, mirrored *t) {
     t->bytes = extent_bytes(&t->layout);
     t->host = malloc(t->bytes + (t->bytes == 0));
     memset(t->host, 0xff, t->bytes);
@@ -103,14 +103,14 @@ static void create_twin(const test_device *device, twin *t) {
     TEST_OK(tdm_tensor_on_buffer(t->buffer, 0, &t->layout, &t->tensor));
 }
 
-static void fill_twin(twin *t, uint64_t seed) {
+static void fill_mirrored(mirrored *t, uint64_t seed) {
     const tdm_dtype dtype = t->layout.dtype;
     const size_t unit = dtype == TDM_S4 ? 1 : extent_bytes(&(tdm_layout){.dtype = dtype});
     test_data_fill(dtype == TDM_S4 ? TDM_U8 : dtype, t->host, t->bytes / unit, TEST_DATA_UNIT,
                    seed);
 }
 
-static void destroy_twin(twin *t) {
+static void destroy_mirrored(mirrored *t) {
     tdm_tensor_destroy(t->tensor);
     tdm_buffer_destroy(t->buffer);
     free(t->host);
@@ -118,7 +118,7 @@ static void destroy_twin(twin *t) {
 
 /* ---- quantization parameters ---- */
 
-static void fill_scale(twin *t, uint64_t seed) {
+static void fill_scale(mirrored *t, uint64_t seed) {
     test_random random = {seed};
     for (size_t i = 0; i < t->bytes / sizeof(float); i++) {
         const float scale = (float)test_random_uniform(&random, 0.01, 0.05);
@@ -126,7 +126,7 @@ static void fill_scale(twin *t, uint64_t seed) {
     }
 }
 
-static void fill_zero(twin *t, tdm_dtype data, uint64_t seed) {
+static void fill_zero(mirrored *t, tdm_dtype data, uint64_t seed) {
     test_random random = {seed};
     for (size_t i = 0; i < t->bytes / sizeof(int32_t); i++) {
         const int32_t zero = (int32_t)(data == TDM_U8   ? test_random_int(&random, 0, 255)
@@ -157,13 +157,13 @@ static void create_parameters(const test_device *device, const outofcore_trial *
     shape[other] = spread == OUTOFCORE_GROUPS ? (data->shape[other] + t->group - 1) / t->group : 1;
     c->quant.block[other] = spread == OUTOFCORE_GROUPS ? t->group : 0;
     TEST_OK(tdm_layout_contiguous(TDM_F32, data->rank, shape, &c->scale.layout));
-    create_twin(device, &c->scale);
+    create_mirrored(device, &c->scale);
     fill_scale(&c->scale, t->seed + 100 + (uint64_t)which);
     send(device, &c->scale);
     c->quant.scale = c->scale.layout;
     if (t->zero_points) {
         TEST_OK(tdm_layout_contiguous(TDM_S32, data->rank, shape, &c->zero.layout));
-        create_twin(device, &c->zero);
+        create_mirrored(device, &c->zero);
         fill_zero(&c->zero, data->dtype, t->seed + 200 + (uint64_t)which);
         send(device, &c->zero);
         c->quant.zero_point = c->zero.layout;
@@ -191,10 +191,10 @@ static void create_matrix(outofcore_operands *o, int which, tdm_dtype dtype,
     shape[t->batch_rank] = flipped ? columns : rows;
     shape[t->batch_rank + 1] = flipped ? rows : columns;
     test_layout_place(&c->data.layout, dtype, t->batch_rank + 2, shape, t->place[which]);
-    create_twin(o->device, &c->data);
+    create_mirrored(o->device, &c->data);
     const int read = which == D ? t->c_is_d && t->beta != 0 : which != C || t->beta != 0;
     if (read)
-        fill_twin(&c->data, t->seed + (uint64_t)which);
+        fill_mirrored(&c->data, t->seed + (uint64_t)which);
     send(o->device, &c->data);
     if (spread != OUTOFCORE_NONE)
         create_parameters(o->device, t, which, spread, c);
@@ -232,7 +232,7 @@ static void describe_gemm(const outofcore_operands *o, tdm_gemm_desc *desc) {
 /* Computes the expected D with all operands on the device. */
 static void run_in_core(outofcore_operands *o) {
     const test_device *const device = o->device;
-    const twin *const d = &o->matrix[D].data;
+    const mirrored *const d = &o->matrix[D].data;
     tdm_gemm_desc desc = TDM_GEMM_DESC_INIT;
     tdm_gemm_args args = TDM_GEMM_ARGS_INIT;
     tdm_gemm_plan *plan = NULL;
@@ -265,8 +265,8 @@ outofcore_operands *outofcore_operands_create(const test_device *device, const o
     create_matrix(o, D, t->d, t->d_quant);
     if (t->bias != TDM_DTYPE_NONE) {
         TEST_OK(tdm_layout_contiguous(t->bias, 1, &t->n, &o->bias.layout));
-        create_twin(device, &o->bias);
-        fill_twin(&o->bias, t->seed + 50);
+        create_mirrored(device, &o->bias);
+        fill_mirrored(&o->bias, t->seed + 50);
         if (t->bias == TDM_S32) // keep the sums near the range of the quantized values
             for (size_t i = 0; i < o->bias.bytes; i += 4)
                 memset(o->bias.host + i + 2, 0, 2);
@@ -284,11 +284,11 @@ outofcore_operands *outofcore_operands_create(const test_device *device, const o
 void outofcore_operands_destroy(outofcore_operands *o) {
     for (int i = 0; i < OUTOFCORE_MATRICES; i++) {
         tdm_tensor_destroy(o->matrix[i].tensor);
-        destroy_twin(&o->matrix[i].data);
-        destroy_twin(&o->matrix[i].scale);
-        destroy_twin(&o->matrix[i].zero);
+        destroy_mirrored(&o->matrix[i].data);
+        destroy_mirrored(&o->matrix[i].scale);
+        destroy_mirrored(&o->matrix[i].zero);
     }
-    destroy_twin(&o->bias);
+    destroy_mirrored(&o->bias);
     free(o->d_before);
     free(o->d_expected);
     free(o);
@@ -376,7 +376,7 @@ static double number_of(tdm_dtype dtype, const unsigned char *bytes) {
  * layout and width determine which elements are in a vector.
  */
 static void check_nearly(const outofcore_operands *o, double share_of_largest) {
-    const twin *const d = &o->matrix[D].data;
+    const mirrored *const d = &o->matrix[D].data;
     const tdm_dtype dtype = d->layout.dtype;
     const size_t unit = dtype == TDM_F32 ? 4 : 2;
     const double tolerance = dtype == TDM_F32 ? 0x1p-20 : dtype == TDM_F16 ? 0x1p-10 : 0x1p-7;
@@ -397,7 +397,7 @@ static void check_nearly(const outofcore_operands *o, double share_of_largest) {
 }
 
 void outofcore_operands_check(outofcore_operands *o) {
-    const twin *const d = &o->matrix[D].data;
+    const mirrored *const d = &o->matrix[D].data;
     TEST_OK(tdm_stream_synchronize(o->device->stream));
     if ((o->trial->on_device & TDM_OUTOFCORE_D) && d->bytes > 0) {
         TEST_OK(tdm_buffer_read(o->device->stream, d->buffer, 0, d->host, d->bytes));

@@ -153,28 +153,28 @@ TANDEM_SIM_REGISTER(take_shared, "take_shared", 0, 0, 0, 0);
 /* Two warps meet at a named barrier to pass a number. The other warps never reach it. */
 static void hand_over(int *out) {
     static const char site = 0;
-    int *const tensor_map = shared_array<int>(&site, 32);
+    int *const shared = shared_array<int>(&site, 32);
     const int warp = tandem_sim_self->warp, lane = tandem_sim_self->lane;
     if (warp > 1)
         return;
     if (warp == 1)
-        tensor_map[lane] = lane * 2;
+        shared[lane] = lane * 2;
     tandem_sim_named_barrier(3, 64);
     if (warp == 0)
-        out[lane] = tensor_map[31 - lane];
+        out[lane] = shared[31 - lane];
 }
 TANDEM_SIM_REGISTER(hand_over, "hand_over", 128, 1, 1, 0);
 
 static void ask_neighbour(int *out, int with_barrier) {
     static const char site = 0;
-    int *const tensor_map = shared_array<int>(&site, 1);
+    int *const shared = shared_array<int>(&site, 1);
     const tandem_sim_block *const b = block();
     if (item(0) == 0)
-        *tensor_map = static_cast<int>(b->group[0]);
+        *shared = static_cast<int>(b->group[0]);
     if (with_barrier)
         tandem_sim_cluster_barrier(__LINE__);
     const int rank = (b->cluster_rank + 1) % b->cluster_size;
-    const int *const theirs = static_cast<int *>(tandem_sim_cluster_shared(tensor_map, rank));
+    const int *const theirs = static_cast<int *>(tandem_sim_cluster_shared(shared, rank));
     out[b->group[0] * b->size[0] + item(0)] = *theirs;
     tandem_sim_cluster_barrier(__LINE__); /* otherwise the neighbour could leave before */
 }

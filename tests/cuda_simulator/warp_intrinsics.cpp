@@ -41,8 +41,8 @@ sim_exchange *exchange_of(exchange_list &list, uint32_t mask, uint32_t lane, con
 } // namespace
 
 const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t mask,
-                                               const void *gift,
-                                               size_t bytes))[TANDEM_SIM_GIFT_BYTES] {
+                                               const void *value,
+                                               size_t bytes))[TANDEM_SIM_EXCHANGE_BYTES] {
     sim_thread *const thread = sim_thread_running();
     const uint32_t lane = 1u << thread->lane, all = mask & existing_lanes(thread);
     if ((mask & lane) == 0) {
@@ -53,7 +53,7 @@ const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t m
         tandem_sim_fail("%s inside of %d others", operation, SIM_EXCHANGES);
     sim_exchange *const exchange = exchange_of(
         thread->home->warps[static_cast<size_t>(thread->warp)], all, lane, operation, bytes);
-    memcpy(exchange->gifts[thread->lane], gift, bytes);
+    memcpy(exchange->values[thread->lane], value, bytes);
     exchange->arrived |= lane;
     thread->exchanges[thread->exchange_count++] = exchange;
     if (exchange->arrived != all) {
@@ -61,13 +61,13 @@ const unsigned char (*tandem_sim_warp_exchange(const char *operation, uint32_t m
         thread->waiting = SIM_AT_EXCHANGE;
         thread->site = 0;
         sim_worker_running->wait();
-        return exchange->gifts;
+        return exchange->values;
     }
     exchange->unread = all;
     for (int l = 0; l < SIM_WARP; l++)
         if ((all >> l & 1u) != 0 && l != thread->lane)
             sim_worker_running->make_ready(exchange->waiting[l]);
-    return exchange->gifts;
+    return exchange->values;
 }
 
 void tandem_sim_warp_release(uint32_t mask) {

@@ -2,8 +2,8 @@
  * Translates OpenCL calls and error codes to those of the driver under test. Tests that inject
  * faults by OpenCL names therefore also run on CUDA.
  */
-#ifndef TANDEM_TESTS_SUPPORT_DRIVERS_DRIVER_WORDS_H
-#define TANDEM_TESTS_SUPPORT_DRIVERS_DRIVER_WORDS_H
+#ifndef TANDEM_TESTS_SUPPORT_DRIVERS_DRIVER_FAULTS_H
+#define TANDEM_TESTS_SUPPORT_DRIVERS_DRIVER_FAULTS_H
 
 #include <stdbool.h>
 

@@ -1,4 +1,4 @@
-#include "tests/support/drivers/driver_words.h"
+#include "tests/support/drivers/driver_faults.h"
 
 #include <stdlib.h>
 #include <string.h>

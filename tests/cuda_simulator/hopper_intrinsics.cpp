@@ -1,5 +1,5 @@
 /* This file implements mbarriers, bulk copies of tensors, and the other operations of compute
- * capability 9.0a. wgmma is in matrix_words.cpp. */
+ * capability 9.0a. wgmma is in matrix_intrinsics.cpp. */
 #include <algorithm>
 
 #include "tests/cuda_simulator/scheduler_state.h"
@@ -179,10 +179,10 @@ static const sim_tensor_map &read_map(const tandem_sim_tensor_map *map) {
 }
 
 static size_t taken(const sim_tensor_map &map, int d) {
-    return (map.tensor_map[d] + map.step[d] - 1u) / map.step[d];
+    return (map.box[d] + map.step[d] - 1u) / map.step[d];
 }
 
-static size_t tensor_map_bytes(const sim_tensor_map &map) {
+static size_t box_bytes(const sim_tensor_map &map) {
     size_t bytes = map.element_bytes;
     for (int d = 0; d < map.rank; d++)
         bytes *= taken(map, d);
@@ -194,7 +194,7 @@ static size_t tensor_map_bytes(const sim_tensor_map &map) {
  * element is NULL where it lies outside of the tensor. */
 template <typename Visit>
 static void each_element(const sim_tensor_map &map, const int *at, Visit visit) {
-    const size_t bytes = tensor_map_bytes(map);
+    const size_t bytes = box_bytes(map);
     for (size_t offset = 0; offset < bytes; offset += map.element_bytes) {
         size_t index = offset / map.element_bytes;
         char *place = reinterpret_cast<char *>(map.address);
@@ -210,9 +210,9 @@ static void each_element(const sim_tensor_map &map, const int *at, Visit visit) 
     }
 }
 
-static uint32_t require_tensor_map(const sim_tensor_map &map, const void *shared, int rank) {
+static uint32_t require_box(const sim_tensor_map &map, const void *shared, int rank) {
     const uint32_t address = tandem_sim_shared_address(shared);
-    const size_t bytes = tensor_map_bytes(map);
+    const size_t bytes = box_bytes(map);
     tandem_sim_shared_address(static_cast<const char *>(shared) + bytes - 1);
     if (rank != map.rank)
         tandem_sim_fail("a bulk copy of %d dimensions by a map of %d", rank, map.rank);
@@ -247,7 +247,7 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
                             uint64_t *barrier, uint32_t blocks) {
     const sim_tensor_map &read = read_map(map);
     sim_block &own = own_block();
-    require_tensor_map(read, to, rank);
+    require_box(read, to, rank);
     sim_worker_running->bulk_loads.push_back({*map, {0}, {}, {}});
     sim_bulk_load &load = sim_worker_running->bulk_loads.back();
     memcpy(load.at, at, static_cast<size_t>(rank) * sizeof *at);
@@ -255,15 +255,15 @@ void tandem_sim_tensor_load(void *to, const tandem_sim_tensor_map *map, const in
     for (int r = 0; r < 32; r++) {
         if ((all >> r & 1u) != 0) {
             char *const target = static_cast<char *>(tandem_sim_cluster_shared(to, r));
-            require_fenced_reads(target, tensor_map_bytes(read));
-            sim_fill_with_nan(target, tensor_map_bytes(read));
+            require_fenced_reads(target, box_bytes(read));
+            sim_fill_with_nan(target, box_bytes(read));
             load.targets.push_back(target);
             load.barriers.push_back(remote_mbarrier(barrier, r, "a bulk copy"));
         }
     }
 }
 
-static void deliver_tensor_map(const sim_tensor_map &map, const int *at, char *target) {
+static void deliver_box(const sim_tensor_map &map, const int *at, char *target) {
     const uint32_t base =
         // Any base that is aligned to the pattern of the swizzle gives the same result.
         SHARED_FIRST;
@@ -288,10 +288,10 @@ void sim_bulk_deliver() {
     all.erase(all.begin() + static_cast<std::ptrdiff_t>(which));
     const sim_tensor_map &map = read_map(&load.map);
     for (size_t i = 0; i < load.targets.size(); i++) {
-        deliver_tensor_map(map, load.at, load.targets[i]);
+        deliver_box(map, load.at, load.targets[i]);
         sim_mbarrier &barrier = sim_worker_running->mbarriers[load.barriers[i]];
         barrier.copied = barrier.phase;
-        barrier.bytes -= static_cast<int64_t>(tensor_map_bytes(map));
+        barrier.bytes -= static_cast<int64_t>(box_bytes(map));
         sim_mbarrier_settle(barrier);
     }
 }
@@ -300,7 +300,7 @@ void sim_bulk_deliver() {
 
 void tandem_sim_tensor_store(const tandem_sim_tensor_map *map, const int *at, int rank,
                              const void *from) {
-    require_tensor_map(read_map(map), from, rank);
+    require_box(read_map(map), from, rank);
     if (!sim_thread_running()->hopper.stores_fenced)
         tandem_sim_fail("a bulk store without fence.proxy.async before the first of its group");
     sim_pending_store store = {*map, {0}, from};
