@@ -42,8 +42,8 @@ void tdm_log(tdm_log_level level, const char *topic, const char *format, ...) TD
 /* True if a message of this level and topic has a receiver. It guards costly formatting. */
 bool tdm_log_wanted(tdm_log_level level, const char *topic);
 
-/* Host memory through the user's hooks. tdm_host_calloc checks the product for overflow. Both
- * return NULL if there is no memory. */
+/* Host memory through the user's hooks. tdm_host_calloc checks count * bytes for overflow. All of
+ * these functions return NULL if there is no memory. */
 void *tdm_host_alloc(size_t bytes);
 void *tdm_host_calloc(size_t count, size_t bytes);
 void *tdm_host_realloc(void *pointer, size_t old_bytes, size_t bytes);
@@ -130,9 +130,9 @@ typedef struct tdm_arg {
     uint32_t bytes; /* BLOB, LOCAL */
     union {
         struct {
-            tdm_bk_memory *memory; /* never NULL; without an operand, another operand's memory */
+            tdm_bk_memory *memory; /* never NULL; an absent operand passes another one's memory */
             int64_t offset; /* in the kernel's elements, from the start of the native allocation */
-            struct tdm_block *block; /* for the core's lifetimes; not for backends */
+            struct tdm_block *block; /* the core tracks its use; not for backends */
             /* TENSOR_MAP only; read during the call only. The offset in bytes and the allocation's
              * address are multiples of 16. */
             const tdm_bk_tensor_map *tensor_map;
@@ -150,8 +150,8 @@ typedef struct tdm_launch {
     int arg_count;
     uint32_t groups[3]; /* work-groups per dimension, each ≥ 1 */
     uint32_t group[3];  /* work-items per work-group, each ≥ 1 */
-    /* Work-groups per cluster; all 0: no clusters. Only backends that announce clusters take
-     * others. */
+    /* Work-groups per cluster; all 0: no clusters. Only devices with TDM_CAP_WGMMA get other
+     * values. */
     uint32_t cluster[3];
 } tdm_launch;
 
@@ -160,7 +160,7 @@ typedef struct tdm_launch {
 typedef struct tdm_prebuilt {
     const void *data;
     size_t bytes;
-    bool stand_in; /* only the names of the entries: the build found no compiler */
+    bool stand_in; /* the build had no compiler: only entry names, no code */
 } tdm_prebuilt;
 
 /* A kernel to build. All strings are read during the call only. */
@@ -306,9 +306,10 @@ typedef struct tdm_backend {
      * recorded, not run, and the failure of one is returned. TDM_UNSUPPORTED: the driver has no
      * command lists.
      *
-     * graph_launch enqueues all commands in their order and with their arguments, so the bits are
-     * those of the single commands. If it fails, nothing was enqueued. Only one thread at a time
-     * launches a graph. graph_destroy is legal while the graph's work is in flight.
+     * graph_launch enqueues all commands in their order and with their arguments, so the results
+     * have the same bits as separate launches. If it fails, nothing was enqueued. Only one
+     * thread at a time launches a graph. graph_destroy is legal while the graph's work is in
+     * flight.
      */
     tdm_status (*graph_create)(tdm_bk_device *device,
                                tdm_status (*enqueue)(tdm_bk_stream *stream, void *user), void *user,
@@ -334,9 +335,9 @@ typedef struct tdm_backend {
                                    uint32_t local_bytes, uint32_t *groups);
 
     /*
-     * *clusters = number of clusters of `cluster` such groups along x that the device holds at
-     * once; 0: none fits. TDM_UNSUPPORTED: the driver does not report it. Optional: only with
-     * clusters.
+     * *clusters = number of clusters that the device holds at once; 0: none fits. A cluster has
+     * `cluster` work-groups along x. TDM_UNSUPPORTED: the driver does not report it. Optional:
+     * for backends that can launch clusters.
      */
     tdm_status (*kernel_clusters)(tdm_bk_kernel *kernel, uint32_t cluster, uint32_t group_items,
                                   uint32_t local_bytes, uint32_t *clusters);

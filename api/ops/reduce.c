@@ -25,7 +25,7 @@ enum {
     COLUMNS_PER_ITEM = 64, // WIDE·N in reduce_columns.cl
     WIDEST_GROUP = 256,
     ELEMENTS_PER_PART = 16384,   /* smaller parts cost more than they save */
-    ENOUGH_ITEMS_PER_UNIT = 256, /* outputs per compute unit that fill it, one work-item each */
+    ENOUGH_ITEMS_PER_UNIT = 256, /* work-items that keep a compute unit busy */
     MAX_PARTS = 1024
 };
 
@@ -174,9 +174,9 @@ static int64_t at_most(int64_t value, int64_t bound) {
 }
 
 /*
- * Returns the number of parts that occupy the whole device; 1 while recording, because parts need
- * memory. The size of a part is rounded up, so the last parts may be empty and give the neutral
- * element.
+ * Returns the number of parts, enough to occupy the device if x is large enough. It is 1 for
+ * argmax, and while recording, because parts need memory. The size of a part is rounded up, so the
+ * last parts may be empty and give the neutral element.
  */
 static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
     if (problem->op == TDM_REDUCE_ARGMAX || tdm_stream_is_recording(stream))
@@ -186,7 +186,7 @@ static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
     return at_most(at_most(wanted, MAX_PARTS), problem->count / ELEMENTS_PER_PART + 1);
 }
 
-/* Returns the elements that one work-item processes. A group shares a part among at least 32
+/* Returns an upper bound of the elements per work-item. A group shares a part among at least 32
  * work-items. */
 static int64_t most_per_item(const reduce_problem *problem, int form) {
     const int64_t parts = form == FORM_COLUMNS ? 1 : problem->parts;
@@ -231,8 +231,8 @@ static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm
     return tdm_stream_kernel(stream, problem->operation, variant, kernel);
 }
 
-/* Selects the kernel that joins partial results. A variant that was forced for x may not take them,
- * so any variant is allowed. */
+/* Selects the kernel that joins partial results. If the forced variant cannot read them, the
+ * scalar rows variant is used. */
 static tdm_status select_joiner(tdm_stream *stream, reduce_problem *problem, tdm_kernel **kernel) {
     const tdm_status status = select_kernel(stream, problem, TDM_OP_REDUCE, kernel);
     if (status != TDM_UNSUPPORTED)
@@ -268,7 +268,7 @@ static void push_outputs(reduce_call *call, const tdm_dim_list *kept, int64_t ou
     push(call, tdm_arg_s64(outputs));
 }
 
-/* Pushes the reduced dimensions, with the last one split off as the run. */
+/* Pushes the reduced dimensions. The last one is the run, the others count as rows. */
 static void push_reduced(reduce_call *call, const tdm_dim_list *reduced, int64_t *rows,
                          int64_t *run) {
     tdm_dim_list outer = *reduced;

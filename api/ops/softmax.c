@@ -27,7 +27,7 @@ typedef struct softmax_problem {
     int64_t count;      /* elements along the dimension */
     int64_t step[2];    /* its strides in x and y */
     tdm_dim_list outer; /* the other dimensions */
-    int64_t rows;       /* their product */
+    int64_t rows;       /* number of elements in `outer` */
     bool preferences;
 } softmax_problem;
 
@@ -84,8 +84,8 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
         return "the columns are not contiguous";
     if (form != FORM_COLUMNS && width > 1 && (problem->step[IN_X] != 1 || problem->step[IN_Y] != 1))
         return "the rows are not contiguous";
-    // A work-group shares a row among at least 32 work-items, but an iteration processes only one
-    // element.
+    // With at least 32 work-items per row, each processes at most count / 32 elements. The larger
+    // count / 4 is safe even if an iteration processes one element.
     const char *const too_long = tdm_refuse_long_loop(
         device, form == FORM_GROUP ? problem->count / 4 : problem->count, reason);
     if (too_long)

@@ -97,7 +97,7 @@ static tdm_status check_constant(const tdm_outofcore_plan *plan, const tdm_strea
     size_t bytes;
     if (c->layout.dtype == TDM_DTYPE_NONE)
         return TDM_OK;
-    if (c->on_device) // parameters were checked with their tensor
+    if (c->on_device) // check_matrix checked the scales and zero points
         return name == TDM_OOC_BIAS ? check_tensor(stream, c->name, in->bias->tensor, &c->layout)
                                     : TDM_OK;
     const void *const memory = tdm_ooc_constant_memory(in, name, &bytes);

@@ -74,7 +74,7 @@ static int tune_all(tune_run *run, const tune_cases *cases, const char *path) {
     return status == 0 && counts[TUNE_BROKEN] == 0 ? CLI_EXIT_OK : CLI_EXIT_FAILED;
 }
 
-/* Returns the path of the file for the rows, which the caller frees. */
+/* Returns the path of the tuning file, which the caller frees. */
 static char *output_path(const tune_options *options) {
     bool named;
     char *const path =
@@ -90,7 +90,7 @@ static int run_on_device(const tune_options *options, const tune_cases *cases,
     char device[TDM_TUNING_DEVICE_TEXT];
     worker_text fields = {.length = 0};
     bench_contender_self(&self, "tandem", "gemm");
-    setenv("TANDEM_TUNING_FILE", "off", 1); /* for the workers */
+    setenv("TANDEM_TUNING_FILE", "off", 1); /* workers ignore earlier results */
     worker_field_add_integer(&fields, "index", index);
     worker_field_add(&fields, "selector", info->selector);
     tune_run run = {
@@ -136,7 +136,7 @@ static int run_with(const tune_options *options) {
         code = CLI_EXIT_USAGE;
     if (code == CLI_EXIT_OK)
         code = device_pick(command_name, options->device, &context, &index, &info);
-    /* Only the workers keep the device open, because its threads here would disturb them. */
+    /* The driver's threads in this process would slow the workers, so the context is closed. */
     if (code == CLI_EXIT_OK) {
         tdm_context_destroy(context);
         code = run_on_device(options, &cases, &info, index, path);

@@ -5,11 +5,11 @@
 
 #include "api/gemm/gemm_internal.h"
 
-/* The largest m·n·k·batch for which the plain kernel is tried. */
+/* The largest m·n·k·batch for which the plain kernel is tried if other variants fit. */
 static const double reference_work = 1e6;
 /* The largest min(m, n) for which the GEMV family is tried. */
 static const int64_t small_m_side = 64;
-/* The fewest steps of K per part that are tried. */
+/* The smallest K of a split-K part that is tried. */
 static const int64_t split_depth = 1024;
 
 /*
@@ -66,8 +66,8 @@ static int64_t columns_of(const tdm_variant *row, const gemm_case *item) {
 }
 
 /*
- * Returns the greatest value to try for a parameter. There are never more parts than tiles to
- * divide.
+ * Returns the greatest value to try for a parameter. A side of D is not divided among more
+ * work-items than it has tiles.
  */
 static int64_t greatest_value(const tdm_variant *row, tdm_tune_parameter parameter,
                               const gemm_case *item) {
@@ -159,7 +159,7 @@ static int place_of(const tune_row *row, int parameter, int32_t value) {
     return place;
 }
 
-/* Moves a choice to another row, and keeps the parameters as far as that row has them. */
+/* Moves a choice to another row. Values that this row does not have are rounded down. */
 static tdm_choice move_to(const tune_row *row, const tdm_choice *choice) {
     tdm_choice moved = {.variant = row->variant};
     for (int i = 0; i < TDM_TUNE_PARAMETERS; i++)
@@ -175,7 +175,7 @@ enum {
 
 /* A choice this much slower than the best one needs no exact time. */
 static const double slow_factor = 1.5;
-/* Changes are tried from choices within this factor of the best: times are that uncertain. */
+/* Changes are tried from choices within this factor of the best, the error of a time. */
 static const double near_factor = 1.03;
 
 static int was_tried(const tune_search *search, const tdm_choice *choice) {

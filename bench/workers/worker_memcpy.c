@@ -1,5 +1,5 @@
 /*
- * The peer of the memory suite's copies: memcpy within host memory, divided among the threads of
+ * The baseline for the memory suite's copies: memcpy in host memory, divided among the threads of
  * the case.
  */
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include "bench/workers/worker_tandem.h"
 
 typedef struct memcpy_state {
-    worker_device device; /* first, for worker_tandem.h */
+    worker_device device; /* must be the first member, see worker_tandem.h */
     memory_case item;
     unsigned char *source, *target;
     team *threads;

@@ -94,7 +94,8 @@ static int refuse_empty_plan(const quantize_state *state, file_error *error) {
     return file_fail(error, "no tensor of %s can be converted to %s", settings->input, scheme);
 }
 
-/* Refuses a plan that quantizes nothing, and activations that belong to no quantized layer. */
+/* Refuses a plan that quantizes nothing, unless the user asked for a copy. Also refuses
+ * activations that belong to no quantized layer. */
 static int check_plan(const quantize_state *state, file_error *error) {
     const quantize_settings *const settings = &state->settings;
     const quantize_choice *const choice = &settings->choice;

@@ -73,7 +73,7 @@ typedef struct tdm_device_info {
     char driver_version[128];
     char api_version[128];    /* e.g. "OpenCL 3.0 PoCL HSTR: ..." */
     char kernel_language[64]; /* e.g. "OpenCL C 1.2" */
-    char selector[192];       /* "backend/driver-family/name", the text that device names match */
+    char selector[192];       /* "backend/driver-family/name"; see tdm_context_find_device */
     tdm_device_type type;
     uint32_t capabilities; /* bits of tdm_capability */
     uint32_t compute_units;
