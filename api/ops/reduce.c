@@ -37,7 +37,7 @@ typedef struct reduce_problem {
     tdm_dim_list reduced; /* strides in x */
     int64_t outputs, count;
     int64_t parts; /* parts that are reduced in parallel and then joined; rows and group forms */
-    bool preferences;
+    bool apply_preferences;
 } reduce_problem;
 
 static const char *reduction_name(tdm_reduction op) {
@@ -212,18 +212,18 @@ static const char *reduce_supports(const void *given, const tdm_variant *variant
         return too_long;
     if (width == 1 && form == FORM_ROWS)
         return NULL;
-    return problem->preferences ? refuse_by_preference(problem, form, width, device) : NULL;
+    return problem->apply_preferences ? refuse_by_preference(problem, form, width, device) : NULL;
 }
 
 static tdm_status select_kernel(tdm_stream *stream, reduce_problem *problem, tdm_op op,
                                 tdm_kernel **kernel) {
     const tdm_variant *variant;
-    problem->preferences = true;
+    problem->apply_preferences = true;
     tdm_status status = tdm_select_variant(stream->device, op, problem->operation, NULL,
                                            reduce_supports, problem, NULL, 0, &variant);
     if (status == TDM_UNSUPPORTED) {
         // A forced variant may run where it would not be chosen.
-        problem->preferences = false;
+        problem->apply_preferences = false;
         status = tdm_select_variant(stream->device, op, problem->operation, NULL, reduce_supports,
                                     problem, NULL, 0, &variant);
     }
@@ -302,11 +302,11 @@ static tdm_status enqueue_columns(tdm_stream *stream, const reduce_problem *prob
     push_reduced(&call, &problem->reduced, &rows, &run);
     push_operation(&call, problem, problem->op);
 
-    const int64_t strips = tdm_ceil_div(inner, COLUMNS_PER_ITEM);
-    tdm_grid_items(stream->device, kernel, strips, WIDEST_GROUP, &call.launch);
-    const int64_t high =
-        tdm_worker_count(stream->device, strips * out_rows, 1) / call.launch.groups[0];
-    call.launch.groups[1] = (uint32_t)at_most(out_rows, high > 1 ? high : 1);
+    const int64_t column_groups = tdm_ceil_div(inner, COLUMNS_PER_ITEM);
+    tdm_grid_items(stream->device, kernel, column_groups, WIDEST_GROUP, &call.launch);
+    const int64_t rows_of_groups =
+        tdm_worker_count(stream->device, column_groups * out_rows, 1) / call.launch.groups[0];
+    call.launch.groups[1] = (uint32_t)at_most(out_rows, rows_of_groups > 1 ? rows_of_groups : 1);
     return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
 }
 

@@ -28,7 +28,7 @@ typedef struct softmax_problem {
     int64_t step[2];    /* its strides in x and y */
     tdm_dim_list outer; /* the other dimensions */
     int64_t rows;       /* number of elements in `outer` */
-    bool preferences;
+    bool apply_preferences;
 } softmax_problem;
 
 static void make_problem(softmax_problem *problem, const tdm_tensor *x, const tdm_tensor *y,
@@ -92,17 +92,17 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
         return too_long;
     if (form == FORM_ROWS && width == 1)
         return NULL;
-    return problem->preferences ? refuse_by_preference(problem, form, width, device) : NULL;
+    return problem->apply_preferences ? refuse_by_preference(problem, form, width, device) : NULL;
 }
 
 static tdm_status select_kernel(tdm_stream *stream, softmax_problem *problem, tdm_kernel **kernel) {
     const tdm_variant *variant;
-    problem->preferences = true;
+    problem->apply_preferences = true;
     tdm_status status = tdm_select_variant(stream->device, TDM_OP_SOFTMAX, "softmax", NULL,
                                            softmax_supports, problem, NULL, 0, &variant);
     if (status == TDM_UNSUPPORTED) {
         // A forced variant may run where it would not be chosen.
-        problem->preferences = false;
+        problem->apply_preferences = false;
         status = tdm_select_variant(stream->device, TDM_OP_SOFTMAX, "softmax", NULL,
                                     softmax_supports, problem, NULL, 0, &variant);
     }
@@ -126,10 +126,11 @@ static void choose_grid(const tdm_device *device, const tdm_kernel *kernel, int6
     } else if (form == FORM_ROWS) {
         tdm_grid_items(device, kernel, rows, WIDEST_GROUP, launch);
     } else {
-        const int64_t strips = tdm_ceil_div(inner, COLUMNS_PER_VECTOR);
-        tdm_grid_items(device, kernel, strips, WIDEST_GROUP, launch);
-        const int64_t high = tdm_worker_count(device, strips * rows, 1) / launch->groups[0];
-        launch->groups[1] = (uint32_t)at_most(rows, high > 1 ? high : 1);
+        const int64_t column_groups = tdm_ceil_div(inner, COLUMNS_PER_VECTOR);
+        tdm_grid_items(device, kernel, column_groups, WIDEST_GROUP, launch);
+        const int64_t rows_of_groups =
+            tdm_worker_count(device, column_groups * rows, 1) / launch->groups[0];
+        launch->groups[1] = (uint32_t)at_most(rows, rows_of_groups > 1 ? rows_of_groups : 1);
     }
 }
 

@@ -106,8 +106,8 @@ static tdm_status check_constant(const tdm_outofcore_plan *plan, const tdm_strea
 
 /* Checks that D in host memory does not overlap an input. `same` allows D to be the
  * very same matrix. */
-static tdm_status check_apart(const char *name, const void *d, size_t d_bytes, const void *input,
-                              size_t bytes, bool same) {
+static tdm_status check_no_overlap(const char *name, const void *d, size_t d_bytes,
+                                   const void *input, size_t bytes, bool same) {
     const uintptr_t d_at = (uintptr_t)d, at = (uintptr_t)input;
     if (bytes == 0 || d_bytes == 0 || d_at >= at + bytes || at >= d_at + d_bytes ||
         (same && d_at == at))
@@ -126,13 +126,14 @@ static tdm_status check_overlap_on_host(const tdm_ooc_problem *p, const tdm_ooc_
         TDM_TRY(tdm_dtype_bytes(o->whole.dtype, tdm_layout_extent(&o->whole), &bytes));
         const bool same =
             (i == TDM_OOC_C || i == TDM_OOC_RESIDUAL) && tdm_layout_equal(&o->whole, &d->whole);
-        TDM_TRY(check_apart(o->name, in->d_memory, d_bytes, tdm_ooc_memory_of(in, i), bytes, same));
+        TDM_TRY(check_no_overlap(o->name, in->d_memory, d_bytes, tdm_ooc_memory_of(in, i), bytes,
+                                 same));
     }
     for (int i = 0; i < TDM_OOC_CONSTANTS; i++) {
         const tdm_ooc_constant *const c = &p->constants[i];
         if (c->layout.dtype != TDM_DTYPE_NONE && !c->on_device)
-            TDM_TRY(check_apart(c->name, in->d_memory, d_bytes,
-                                tdm_ooc_constant_memory(in, i, &bytes), c->bytes, false));
+            TDM_TRY(check_no_overlap(c->name, in->d_memory, d_bytes,
+                                     tdm_ooc_constant_memory(in, i, &bytes), c->bytes, false));
     }
     return TDM_OK;
 }

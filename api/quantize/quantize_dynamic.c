@@ -153,7 +153,7 @@ static void groups_grid(const tdm_device *device, const tdm_kernel *kernel, int6
                         int64_t inner, int64_t count, tdm_launch *launch) {
     const int form = kernel->variant->parameters[P_FORM];
     const int width = kernel->variant->parameters[P_WIDTH];
-    const int64_t strips = tdm_ceil_div(inner, width);
+    const int64_t column_groups = tdm_ceil_div(inner, width);
     if (form == FORM_GROUP) {
         tdm_grid_items(device, kernel, 1, 1, launch);
         launch->group[0] = width == 1 ? tdm_group_size(device, kernel, WIDEST_GROUP)
@@ -161,11 +161,11 @@ static void groups_grid(const tdm_device *device, const tdm_kernel *kernel, int6
         launch->groups[0] = (uint32_t)at_most(rows, INT32_MAX);
         return;
     }
-    tdm_grid_items(device, kernel, form == FORM_COLUMNS ? strips : 1,
+    tdm_grid_items(device, kernel, form == FORM_COLUMNS ? column_groups : 1,
                    form == FORM_COLUMNS ? WIDEST_GROUP : 1, launch);
     if (device->info.capabilities & TDM_CAP_CPU_CORES) {
         // Each worker gets whole rows, if there are enough rows.
-        const int64_t workers = tdm_worker_count(device, rows * strips, 1);
+        const int64_t workers = tdm_worker_count(device, rows * column_groups, 1);
         launch->groups[1] = (uint32_t)at_most(rows, workers);
         launch->groups[0] = (uint32_t)at_most(launch->groups[0], tdm_ceil_div(workers, rows));
         return;

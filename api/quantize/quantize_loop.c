@@ -205,8 +205,8 @@ tdm_status tdm_quant_check_shape(const char *operation, const tdm_tensor *source
                     tdm_layout_text(&other->layout, to));
 }
 
-static tdm_status check_apart(const char *operation, const tdm_tensor *target, const char *name,
-                              const tdm_tensor *input) {
+static tdm_status check_no_overlap(const char *operation, const tdm_tensor *target,
+                                   const char *name, const tdm_tensor *input) {
     return input ? tdm_check_overlap(operation, "target", target, name, input, false) : TDM_OK;
 }
 
@@ -214,8 +214,8 @@ tdm_status tdm_quant_check_overlap(const char *operation, const tdm_tensor *targ
                                    const tdm_tensor *source, const tdm_tensor *carrier,
                                    bool same_view_allowed) {
     TDM_TRY(tdm_check_overlap(operation, "target", target, "source", source, same_view_allowed));
-    TDM_TRY(check_apart(operation, target, "the scales", carrier->scale));
-    return check_apart(operation, target, "the zero points", carrier->zero_point);
+    TDM_TRY(check_no_overlap(operation, target, "the scales", carrier->scale));
+    return check_no_overlap(operation, target, "the zero points", carrier->zero_point);
 }
 
 tdm_status tdm_quant_check_packing(const char *operation, const tdm_tensor *target,
