@@ -5,7 +5,7 @@
 
 #include "backend_opencl/opencl_internal.h"
 
-/* More entries than any driver lists. It bounds the allocation if a reported count is wrong. */
+/* No driver lists this many entries. The limit bounds allocations if a reported count is wrong. */
 #define MAX_IDS 1024
 
 static void record_free(tdm_opencl_record *record) {
@@ -25,8 +25,8 @@ static tdm_status add_record(tdm_bk_instance *instance, const tdm_opencl_record 
 }
 
 /*
- * Lists one device. A failure of the device becomes a note, and so does a driver that runs out of
- * host memory. Only the library's own failed allocations are returned.
+ * Lists one device. A failure of the device becomes a note, even if its driver runs out of host
+ * memory. The function fails only if an allocation of the library fails.
  */
 static tdm_status list_device(tdm_bk_instance *instance, tdm_opencl_record *record) {
     record->extensions = tdm_opencl_device_extensions(&instance->api, record->id);
@@ -52,8 +52,8 @@ static void note_no_devices(tdm_bk_instance *instance, const tdm_opencl_record *
 }
 
 /*
- * Fills in what all devices of a platform share. The family depends on these strings, so none of
- * them may be missing.
+ * Fills in what all devices of a platform share. The driver family depends on the name, vendor and
+ * version, so all three are required.
  */
 static cl_int describe_platform(const tdm_opencl_api *api, tdm_opencl_record *platform) {
     char vendor[OPENCL_TEXT];

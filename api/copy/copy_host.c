@@ -1,7 +1,7 @@
 /*
- * These functions copy between host memory and tensors. A dense side is passed to the driver
- * directly. A strided side is copied through a dense temporary, which is a tensor on the device or
- * a buffer on the host. A host task unpacks or frees the host buffer.
+ * These functions copy between host memory and tensors. A dense side is copied directly, or through
+ * pinned memory (staging.h). A strided side is copied through a dense temporary, which is a tensor
+ * on the device or a buffer on the host. A host task unpacks the buffer after a read, and frees it.
  */
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ typedef struct host_side {
     bool blocking; /* the call waits for the stream before it returns */
 } host_side;
 
-/* This is a dense copy of the host side, for the host task. */
+/* This is a dense buffer for a strided host side, which the host task frees. */
 typedef struct staging {
     host_side host;
     unsigned char *dense;
@@ -102,8 +102,8 @@ tdm_status tdm_fail_after_wait(tdm_stream *stream, tdm_status status) {
     return tdm_fail(status, "%s", detail);
 }
 
-/* Passes the staging buffer to the stream. If that fails after work on the buffer was enqueued,
- * waits for the work first. */
+/* Enqueues the host task that frees the buffer. If `status` or this call is a failure, waits for
+ * enqueued work that may use the buffer, then frees it. */
 static tdm_status release_in_order(tdm_stream *stream, staging *stage, tdm_status status) {
     if (status == TDM_OK)
         status = tdm_enqueue_host_task(stream, stage->host.operation, finish_staging, stage);

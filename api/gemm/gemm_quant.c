@@ -5,7 +5,7 @@
 #include "api/gemm/gemm_internal.h"
 #include "quant/float_chunks.h"
 
-/* These are the largest absolute values of a term. They limit the K whose sums fit 32 bits. */
+/* These are the largest absolute values of a product a·b. They limit K: sums must fit 32 bits. */
 #define MAX_PRODUCT_S8 (128 * 128)
 #define MAX_PRODUCT_A (255 * 128)
 #define MAX_PRODUCT_AB (255 * 255)
@@ -14,13 +14,13 @@ static bool is_carried(const tdm_quant_layout *quant) {
     return quant->scale.dtype != TDM_DTYPE_NONE;
 }
 
-/* ---- arrangements ---------------------------------------------------------------------------- */
+/* ---- layouts of parameters ------------------------------------------------------------------- */
 
 bool tdm_quant_layout_equal(const tdm_quant_layout *a, const tdm_quant_layout *b) {
     if (!tdm_layout_equal(&a->scale, &b->scale) ||
         !tdm_layout_equal(&a->zero_point, &b->zero_point))
         return false;
-    // For a single parameter the block size has no effect, if it is at least the dimension's size.
+    // If a dimension has a single parameter, its block size has no effect.
     for (int i = 0; i < a->scale.rank; i++)
         if (a->scale.shape[i] > 1 && a->block[i] != b->block[i])
             return false;
@@ -78,7 +78,7 @@ static int column_dimension(const quantized *q) {
 }
 
 /* Returns a parameter's stride along a dimension. `parameter` was checked: it has one entry, or
- * one per element. */
+ * one per element or group. */
 static int64_t stride_along(const tdm_layout *parameter, int dimension) {
     return parameter->shape[dimension] > 1 ? parameter->strides[dimension] : 0;
 }
@@ -93,8 +93,8 @@ static tdm_status check_groups(const quantized *q, const char *what, int64_t own
         (long long)tdm_ceil_div(own, q->group));
 }
 
-/* Checks the number of entries along a dimension. Zero entries count as one per element only if the
- * dimension is empty too. */
+/* Checks the number of entries along a dimension. Zero entries are right only for an empty
+ * dimension. */
 static tdm_status check_entries(const quantized *q, const char *what, const tdm_layout *parameter,
                                 int dimension, bool may_vary) {
     const int64_t own = q->layout->shape[dimension], entries = parameter->shape[dimension];
@@ -186,8 +186,8 @@ static bool is_float(tdm_dtype dtype) {
     return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
 }
 
-/* Checks an integer D, which is the exact sum, requantized or not. The float epilogue is not
- * available. */
+/* Checks an integer D, which is the exact sum, requantized or not. Float epilogue operations are
+ * not supported. */
 static tdm_status check_integer_d(const tdm_gemm_desc *desc, const tdm_gemm_problem *p) {
     const char *const d = tdm_dtype_name(p->d.dtype);
     if (p->d.dtype != TDM_S32 && p->d.dtype != TDM_S8 && p->d.dtype != TDM_U8)
@@ -289,7 +289,7 @@ static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     if (b.group == 0) // K is 0
         b.group = 1;
     p->group = b.group;
-    // If K is 0, there are no groups, or there is one group of the whole dimension.
+    // If K is 0, no parameter is read, so the numbers of entries do not matter.
     if (p->k == 0)
         return check_parameters(&b);
     return take_parameters(&b, true, true, true, &p->b_scale, &p->b_zero);
@@ -329,8 +329,7 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
                     tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
 }
 
-/* Up to this many rows of A, weights are multiplied in place along K. More rows use
- * tiles or panels. */
+/* The small-M kernels take up to this many rows of A. More rows use tiles or panels. */
 #define SMALL 16
 /* This lower limit applies if other kernels can multiply the quantized values of both operands as
  * integers. */
@@ -342,8 +341,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
 #define MIN_TILE 32
 /* In a tensor-core tile, this many steps of K share one scale. */
 #define TENSOR_STEP 32
-/* This is the largest K for kernels with several work-items per work-group. They count K times the
- * bytes of GROUP_STEP steps in 32 bits. */
+/* This is the largest K for kernels with several work-items per work-group. They compute K times
+ * the bytes of GROUP_STEP steps (at most GROUP_STEP) in 32 bits. */
 #define MAX_STEPS (INT32_MAX / GROUP_STEP)
 
 static const char rows_are_quantized[] = "rows of A are quantized";
@@ -462,8 +461,8 @@ static const char *avoid_tiles(const tdm_gemm_problem *problem, const tdm_device
     return reason;
 }
 
-/* Checks tiles in local memory, into which weights are dequantized. One work-item
- * loops over all of K. */
+/* Checks tiles in local memory, into which weights are dequantized. Each work-item loops over all
+ * of K. */
 static const char *refuse_tiles(const tdm_gemm_problem *problem, const tdm_device *device,
                                 char reason[TDM_REASON_TEXT]) {
     if (problem->quantize_a)

@@ -1,4 +1,4 @@
-/* This function chooses the tensor-core variants for quantized weights by the number of rows of A.
+/* This function returns why a tensor-core variant for quantized weights does not suit A, or NULL.
  * docs/decisions/weights-on-tensor-cores.md explains the choice. */
 #include <stdio.h>
 

@@ -58,7 +58,7 @@ double elementwise_case_traffic(const elementwise_case *item);
 quant_case elementwise_case_stream(const elementwise_case *item);
 
 /*
- * Returns the content of input 0 or 1: random numbers in [-1, 1) within the operation's domain.
+ * Returns the content of input 0 or 1: random numbers in [-1.5, 1.5) within the operation's domain.
  * Release with free. Returns NULL if memory is short.
  */
 void *elementwise_case_input(const elementwise_case *item, int input);

@@ -16,12 +16,12 @@ typedef struct sensor_reading {
     double power_w;
     double temperature_c;
     double clock_mhz; /* of the multiprocessors */
-    double throttled; /* 1: the clocks are reduced because of heat or power; 0: they are not */
+    double throttled; /* 1: clocks are reduced, but not by idling or user settings; 0: otherwise */
 } sensor_reading;
 
 /*
- * Opens the library `nvml` and finds the device by its PCI address. Returns NULL if the library or
- * the device is not found. The caller closes the sensors.
+ * Opens the library `nvml` and finds the device by its PCI address. Returns NULL if this fails or
+ * the device's name differs, as a partition's does. The caller closes the sensors.
  */
 sensors *sensors_open(const char *nvml, const tdm_device_info *device);
 void sensors_close(sensors *own);

@@ -65,7 +65,7 @@ static uint64_t local_bytes_of(uint32_t architecture) {
     }
 }
 
-/* Returns the capabilities that the backend reports for a build with all images. */
+/* Returns the capabilities that plans use, for a build with code for every architecture. */
 static uint32_t capabilities_of(uint32_t architecture) {
     return (uint32_t)TDM_CAP_CUDA | TDM_CAP_LOCAL_MEMORY | TDM_CAP_FP16_ARITHMETIC | TDM_CAP_FP64 |
            TDM_CAP_SUBGROUPS | TDM_CAP_INT8_DOT | TDM_CAP_CORRECT_DIVIDE | TDM_CAP_UNLIMITED_LOOPS |
@@ -159,7 +159,7 @@ const tdm_device_info *device_model_info(const device_model *device) {
     return &device->device.info;
 }
 
-/* Describes the scales of B as in the benchmark's cases: one for each column and group of steps. */
+/* Describes the scales of B: one for each column and group along K, as in the benchmark's cases. */
 static tdm_status describe_scales(const gemm_case *item, int rank, tdm_quant_layout *quant) {
     const int columns = rank - 1 - item->transpose_b, steps = rank - 2 + item->transpose_b;
     int64_t shape[TDM_MAX_RANK];

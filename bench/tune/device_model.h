@@ -16,7 +16,7 @@ typedef struct device_model device_model;
 extern const char *const device_model_names;
 
 /*
- * Makes a device by a name of the datasheets of devices.def ("H200", "rtx-4090"). Returns NULL if
+ * Makes the device with this datasheet name in devices.def ("H200", "rtx-4090"). Returns NULL if
  * the device is not among device_model_names or memory is short. The library's own tuning data
  * apply to it, as do those of the user's file (TANDEM_TUNING_FILE).
  */
@@ -29,7 +29,7 @@ const tdm_device_info *device_model_info(const device_model *device);
 typedef struct modelled_choice {
     const char *variant;
     int64_t parts;  /* parts of K; 1: K is not split */
-    int64_t waves;  /* 0: the model has no time for this kernel variant */
+    int64_t waves;  /* 0: the wave model does not cover this kernel variant */
     double seconds; /* predicted; NaN: unknown */
 } modelled_choice;
 

@@ -2,8 +2,9 @@
  * Work-items stride through the cells of the reduced elements (reduce_cells.h), so that neighbours
  * read neighbouring cells. A tree in local memory joins their results.
  *
- * The arguments are those of reduce_rows.cl, but parts divide the cells. Part p belongs to group y
- * = p and has cells p·part_size … in row-major order; the last part has the tail too.
+ * The arguments are those of reduce_rows.cl, but with part_size, the number of cells in a part.
+ * Groups with y index p reduce part p: cells p·part_size … in row-major order. The last part has
+ * the tail too.
  *
  * The group size is a launch-time power of two up to 256. Defines: DT storage type, N elements of a
  * cell, TDM_INTEGER for s32. */
@@ -13,7 +14,7 @@
 #include "reduce_cells.h"
 
 #define MAX_GROUP 256
-/* Cells of a block that a work-item loads before it uses them. */
+/* A work-item loads this many cells of a block before it reduces them. */
 #define CELLS_AT_ONCE 4
 
 TDM_DEVICE V tdm_reduce_cells(TDM_GLOBAL const TDM_TYPE(DT) *x, long base, int red_rank,
