@@ -8,7 +8,7 @@
 const tdm_variant tdm_variants[] = {
 #define TDM_VARIANT(name, op, source, defines, requires, target, ...)                              \
     {#name, TDM_OP_##op, source, defines, (uint32_t)(requires), target, {__VA_ARGS__}},
-#include "kernel_variants.def" /* of kernels/FOLDER/NAME_variants.cmake */
+#include "kernel_variants.def" /* from kernels/FOLDER/NAME_variants.cmake */
 #undef TDM_VARIANT
 };
 

@@ -30,15 +30,14 @@ enum {
 
 /*
  * Encode up to `blocks` blocks, and return how many were written. They stop at the first block that
- * holds a NaN or an infinity, or that needs a d beyond the largest finite f16 (65504). Nothing of
- * that block is written.
+ * holds a NaN or an infinity, or whose d rounds to infinity in f16. Nothing of that block is
+ * written.
  */
 size_t tdm_quant_q8_0_encode(const float *x, size_t blocks, void *encoded);
 size_t tdm_quant_q4_0_encode(const float *x, size_t blocks, void *encoded);
 
 /*
- * Decode `blocks` blocks. d is widened to f32, and each element is one multiplication by d, rounded
- * once.
+ * Decode `blocks` blocks. d is converted to f32 and multiplied by each integer, which is exact.
  */
 void tdm_quant_q8_0_decode(const void *encoded, size_t blocks, float *x);
 void tdm_quant_q4_0_decode(const void *encoded, size_t blocks, float *x);

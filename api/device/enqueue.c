@@ -1,4 +1,5 @@
-/* Enqueues all work: recording, sticky failures, dependencies of reused blocks, uses. */
+/* Enqueues work on a stream, or records it in a graph. The stream first waits for other streams
+ * that used the same memory before. */
 #include <string.h>
 
 #include "api/device/device_internal.h"
@@ -94,7 +95,7 @@ static tdm_block *const *blocks_of(const tdm_command *command) {
     return command->all_blocks ? command->all_blocks : command->blocks;
 }
 
-/* Makes the stream wait for the fences of other streams; NULL: already complete. The stream is
+/* Makes the stream wait for the fences of other streams. A NULL entry needs no wait. The stream is
  * locked. */
 static tdm_status insert_dependencies(tdm_stream *stream, tdm_fence *const *fences, int count) {
     for (int i = 0; i < count; i++)
@@ -150,7 +151,7 @@ static tdm_status enqueue_behind_dependencies(tdm_stream *stream, const tdm_comm
                           command->operation, dependency_count);
         goto cleanup;
     }
-    // Between the two calls dependencies can only complete, so their number cannot grow.
+    // Since the first tdm_pool_prepare dependencies can only complete: their number cannot grow.
     const int count = tdm_pool_prepare(blocks_of(command), command->block_count, stream->id,
                                        dependencies, dependency_count);
     TDM_TRY_GOTO(collect_fences(stream, dependencies,
@@ -193,8 +194,8 @@ static tdm_status enqueue_once(tdm_stream *stream, const tdm_command *command) {
 
 tdm_status tdm_command_enqueue(tdm_stream *stream, const tdm_command *command) {
     const tdm_status status = enqueue_once(stream, command);
-    // Some drivers allocate the memory of an object, or memory for themselves, only now. Idle
-    // memory is released to make room.
+    // Some drivers allocate device memory only when work is enqueued. Unused memory of the pools
+    // is released to make room.
     if (status == TDM_OUT_OF_DEVICE_MEMORY && tdm_device_trim_pools(stream->device) > 0)
         return enqueue_once(stream, command);
     return status;
@@ -225,8 +226,8 @@ tdm_status tdm_enqueue_launch(tdm_stream *stream, const char *operation, tdm_ker
     return tdm_command_enqueue(stream, &command);
 }
 
-/* Copies are not recorded, because the host memory may be gone at replay. `host_block` is the block
- * that contains the host memory, or NULL. */
+/* Copies from or to the host are not recorded, because the host memory may be gone at replay.
+ * `host_block` is the block that contains the host memory, or NULL. */
 static tdm_status enqueue_host_copy(tdm_stream *stream, tdm_command *command, tdm_block *block,
                                     uint64_t offset, size_t bytes, tdm_block *host_block) {
     TDM_TRY(tdm_refuse_recording(stream, command->operation));

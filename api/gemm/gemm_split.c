@@ -14,20 +14,20 @@
 
 /*
  * A split aims for this many tiles per compute unit. CPU cores start at different times, because
- * they have to be woken up. GPUs hide latency with many work-groups. If the backend reports how
- * many work-groups a unit holds, that number is used instead.
+ * they have to be woken up. GPUs hide latency with many work-groups. For tiled and small-M kernels
+ * on GPUs, the number of resident work-groups is used instead, if the backend reports it.
  */
 #define TILES_PER_CORE 4
 #define TILES_PER_UNIT 8
-/* Cores should share K if there are fewer than FEW_TILES per core, and K is at least THIN times the
- * longer of M and N. */
+/* K is split among CPU cores if there are fewer than FEW_TILES tiles per core, and K is at least
+ * THIN times the longer of M and N. */
 #define FEW_TILES 8.0
 #define THIN 64.0
 /* A work-item of the kernel that adds the parts processes this many elements. */
 #define PIECE 4
 #define GROUP 64
 
-/* Returns the number of work-groups in the family's launch, without the batch. */
+/* Returns the number of work-groups that a launch has per batch entry. */
 static double tiles_of(const tdm_gemm_plan *plan) {
     const tdm_gemm_problem *const p = &plan->problem;
     const tdm_variant *const row = plan->kernel->variant;
@@ -50,9 +50,9 @@ static double tiles_of(const tdm_gemm_plan *plan) {
 }
 
 /*
- * True if copying dominates. On cores every work-item copies its part of A and of B. If these are
- * long and thin and tiles are few, cores that share K copy each element once. Cores that share rows
- * or columns copy it several times.
+ * True if copying A and B to local memory takes most of the time. Each CPU core copies what it
+ * reads. If K is split among the cores, each element is copied once. If M or N is split, elements
+ * are copied several times.
  */
 static bool copies_dominate(const tdm_gemm_plan *plan, double tiles) {
     const tdm_gemm_problem *const p = &plan->problem;
@@ -102,7 +102,7 @@ static int64_t parts_that_pay(const tdm_gemm_plan *plan) {
     return (double)parts < enough ? parts : (int64_t)enough;
 }
 
-/* Counts the sums of the parts of all batch entries, four bytes each. Returns false on overflow. */
+/* Counts the sums in one part (`entry`) and in all parts (`sums`). Returns false on overflow. */
 static bool count_sums(const tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t *entry,
                        int64_t *sums) {
     int64_t bytes;
@@ -116,8 +116,8 @@ static tdm_dtype dtype_of_parts(const tdm_gemm_problem *p) {
     return p->op == TDM_OP_GEMM_INT ? TDM_S32 : TDM_F32;
 }
 
-/* Sets the strides of the parts along the batch. The last dimension counts parts of
- * `entry` sums each. */
+/* Makes the partial sums the output D. The last batch dimension is the part, with `entry` sums
+ * each. */
 static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
     int64_t stride = entry * split->slots;
     p->d = (tdm_gemm_matrix){.dtype = dtype_of_parts(p), .row = p->n, .col = 1};
@@ -132,7 +132,7 @@ static void place_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_
 static void leave_epilogue(tdm_gemm_problem *p) {
     const tdm_gemm_matrix none = {.dtype = TDM_DTYPE_NONE};
     p->c = p->residual = none;
-    if (p->op == TDM_OP_GEMM_INT) // zero points belong to the parts
+    if (p->op == TDM_OP_GEMM_INT) // the parts subtract zero points
         p->a_scale = p->b_scale = p->d_scale = p->d_zero = none;
     p->bias = TDM_DTYPE_NONE;
     p->bias_row = p->bias_col = 0;
@@ -141,7 +141,7 @@ static void leave_epilogue(tdm_gemm_problem *p) {
     p->activation = TDM_ACT_NONE;
 }
 
-/* Turns the problem into the one whose launch computes all whole parts. */
+/* Adds a batch dimension to the problem, whose entries are the parts of equal depth. */
 static void take_parts(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
     const int z = p->batch_rank++;
     p->batch_shape[z] = split->parts;
@@ -240,8 +240,8 @@ tdm_status tdm_gemm_split_k(tdm_gemm_plan *plan) {
     return TDM_OK;
 }
 
-/* Sets the strides of the sums. All parts of a batch entry are adjacent; kernels compute the
- * offset of their part. */
+/* Makes the partial sums the output D. All parts of a batch entry are adjacent; kernels compute
+ * the offset of their part. */
 static void place_sums(tdm_gemm_problem *p, const tdm_gemm_split *split, int64_t entry) {
     int64_t stride = entry * split->slots;
     p->d = (tdm_gemm_matrix){.dtype = TDM_F32, .row = p->n, .col = 1};

@@ -1,5 +1,4 @@
-/* The tile registers of x86 cores with AMX, for functions compiled for that target:
- * gemm_int_panel_amx.cl. */
+/* The tile registers of x86 cores with AMX, for gemm_int_panel_amx.cl and probe_tiles.cl. */
 #ifndef TDM_TILE_REGISTERS_H
 #define TDM_TILE_REGISTERS_H
 

@@ -1,16 +1,16 @@
 /* Integer GEMM on tensor cores: a work-group computes a TM×TN tile of D, and a warp WM×WN of it,
  * with sums in s32 modulo 2^32.
  *
- * gemm_mma_tile.h draws the tiles, TK = 64 steps of K. gemm_mma.cu describes the sums of a
- * fragment. The type of A, u8 or s8, is known at run time only, so the source has the instructions
- * for both. Corrections for zero points may need the sums of the WN columns of B and of the WM rows
- * of A. Every lane adds up the words of the fragments that it multiplies. At the end, lanes with
- * parts of the same row or column add these up. Each warp keeps these sums in local memory, after
- * the tiles.
+ * gemm_mma_tile.h describes the tiles, which have TK = 64 steps of K. gemm_mma.cu shows which sums
+ * of a fragment a lane holds. The type of A, u8 or s8, is known at run time only, so the source has
+ * the instructions for both. Corrections for zero points may need the sums of the WN columns of B
+ * and of the WM rows of A. Each lane adds the bytes of its registers of A and B. At the end, the
+ * four lanes of a row or column add their partial sums. Each warp stores these sums in local
+ * memory, after the tiles.
  *
  *     local memory:  STAGES tiles, later replaced by TM·TN sums │ warp 0: WN + WM ints │ warp 1 …
  *
- * GROUPS work-groups share the registers of a multiprocessor.
+ * Register use is limited so that GROUPS work-groups fit on a multiprocessor.
  * The grid is (row tiles · column tiles, 1, batch). */
 #define TDM_EPILOGUE_VECTOR 4
 #define TDM_INT_COLUMNS 4
@@ -25,8 +25,8 @@
 #define ONES 0x01010101
 #define TURN 0x80808080u /* flips the top bits of four u8: as s8 they are 128 less */
 
-/* A lane's sums over its part of K (t): column g of each fragment of B, rows g and g + 8 of each
- * fragment of A. */
+/* Partial sums of lane 4·g + t, over its steps of K: column g of each fragment of B, and rows g and
+ * g + 8 of each fragment of A. */
 struct line_sums {
     int b[2 * B_PAIRS], a[A_FRAGMENTS][2];
 };
@@ -48,7 +48,7 @@ TDM_DEVICE void add_rows(line_sums &sums, const uint (&a)[A_FRAGMENTS][4]) {
         sums.a[i][x % 2] = a_bytes_sum<UNSIGNED>(a[i][x], sums.a[i][x % 2]);
 }
 
-/* Joins the parts of four lanes and writes the sum to `to`. */
+/* Adds the partial sums of four lanes and writes the total to `to`. */
 TDM_DEVICE void keep_sum(int sum, int *to, int lane) {
     sum = tdm_cxx_add(sum, tdm_warp_shuffle_xor(sum, 1));
     sum = tdm_cxx_add(sum, tdm_warp_shuffle_xor(sum, 2));

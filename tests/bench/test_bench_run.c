@@ -63,7 +63,7 @@ TEST(a_device_that_nothing_matches_has_its_own_exit_code) {
         assert_string_equal(result.output, "");
         assert_non_null(strstr(result.errors, "no device matches '"));
         assert_non_null(strstr(result.errors, "  0  ")); /* available devices */
-        expect_no_line_twice(result.errors);             /* unavailable ones, with the reason */
+        expect_no_line_twice(result.errors);             /* missing backends are listed once */
         test_program_release(&result);
     }
 }
@@ -77,11 +77,11 @@ TEST(gemm_runs_beside_every_peer) {
     assert_int_equal(cJSON_GetArraySize(words), 14);
     assert_string_equal(cJSON_GetArrayItem(words, 0)->valuestring, "tandem");
     assert_string_equal(cJSON_GetArrayItem(words, 9)->valuestring, "openblas,onednn,clblast");
-    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 10); /* 2 of the peak */
+    assert_int_equal(cJSON_GetArraySize(json_member(root, "results")), 10); /* 2 are peak rates */
     static const char *const cases[] = {"f32 33x17x29 nn", "f32 33x17x29 tt"};
     int roofs = 0;
     const cJSON *each;
-    cJSON_ArrayForEach(each, json_member(root, "results")) { /* rows of the peak */
+    cJSON_ArrayForEach(each, json_member(root, "results")) { /* rows of peak rates */
         if (strncmp(json_text(each, "case"), "fma ", 4) != 0)
             continue;
         assert_string_equal(json_text(each, "status"), "ok");
@@ -108,7 +108,7 @@ TEST(gemm_runs_beside_every_peer) {
             bench_expect_measured(bench_row(root, "openblas", cases[i]));
         if (bench_peer_is_built("onednn"))
             bench_expect_measured(bench_row(root, "onednn", cases[i]));
-        /* CLBlast sees only the devices of the loader, not the one that Oclgrind adds. */
+        /* CLBlast sees only devices of the OpenCL ICD loader, not the one that Oclgrind adds. */
         const cJSON *const clblast = bench_row(root, "clblast", cases[i]);
         if (strcmp(json_text(clblast, "status"), "skipped") != 0)
             bench_expect_measured(clblast);
@@ -138,7 +138,7 @@ TEST(a_forced_variant_is_the_one_that_runs) {
     cJSON_Delete(root);
 }
 
-/* Integer GEMMs run in turn with Tandem's own f32 GEMM, whose rows are labelled as f32. */
+/* Compares integer GEMMs with Tandem's own f32 GEMM, whose rows are labelled as f32. */
 TEST(gemm_multiplies_integers) {
     cJSON *const root =
         bench_run_json("bench gemm --quick --dtype u8s8,s8,u8s8f32,u8s8u8 --shapes 33x17x29 "
@@ -185,8 +185,8 @@ TEST(gemm_runs_in_every_dtype_and_packing) {
 }
 
 /*
- * On processors without VNNI, oneDNN adds pairs of products in 16 bits, as its manual says. Its
- * rows must fail there and be right everywhere else. */
+ * On processors without VNNI, oneDNN adds pairs of products in 16 bits, which may saturate. A row
+ * must therefore be right, or fail with "wrong result". */
 TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     char arguments[512];
     int measured = 0;
@@ -215,8 +215,8 @@ TEST(onednn_multiplies_integers_or_is_seen_to_fail) {
     test_program_release(&result);
 }
 
-/* These peers are built only with a CUDA toolkit. On most machines there is no GPU, and the row
- * must give that reason. */
+/* These peers are built only with a CUDA toolkit. A skipped row must name the reason: the peer was
+ * not built, or there is no GPU. */
 TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON *const root = bench_run_json(
         "bench gemm --quick --shapes 32x32x32 --roof none --vs cublas,cublaslt", NULL, 0);
@@ -235,7 +235,7 @@ TEST(peers_of_cuda_are_measured_or_say_why) {
     cJSON_Delete(root);
 }
 
-/* Writes a script as a peer of the user. A script in TANDEM_PEER_DIR takes precedence over the peer
+/* Writes a script that acts as a peer. A script in TANDEM_PEER_DIR takes precedence over the peer
  * that was built. */
 static void write_peer(const char *folder, const char *peer, const char *script) {
     char path[256];
@@ -347,7 +347,7 @@ TEST(the_log_of_the_worker_is_shown) {
     test_program_release(&result);
 }
 
-/* A driver opens files. None of them may take the place of the closed standard output. */
+/* Drivers open files, which must not get the file descriptor of the closed standard output. */
 TEST(output_that_cannot_be_written_is_a_failure) {
     static const char *const outputs[] = {"/dev/full", NULL};
     char digits[TEST_TREE_PATH], infer[TEST_TREE_PATH + 100], arguments[TEST_TREE_PATH + 300];

@@ -6,8 +6,8 @@
  * backend every function here returns TDM_UNSUPPORTED.
  *
  * The handles stay owned by Tandem and are valid while their object lives. Tandem does not know of
- * work that is enqueued on them directly. Order such work with tdm_stream_synchronize, or enqueue
- * it on a stream's own CUstream.
+ * work that the program enqueues through CUDA. Order such work with tdm_stream_synchronize, or
+ * enqueue it on the CUstream of the same tdm_stream.
  */
 #ifndef TANDEM_CUDA_H
 #define TANDEM_CUDA_H
@@ -48,7 +48,7 @@ TDM_API tdm_status tdm_cuda_address_of_buffer(tdm_buffer *buffer, uint64_t *addr
  * multiple of the device's alignment_bytes. The memory stays owned by the caller, who must keep it
  * until the buffer is destroyed and its work is done. It does not count in the pool's statistics.
  * The caller releases the result with tdm_buffer_destroy. Statuses: TDM_BAD_ARGUMENT (NULL, 0
- * bytes, no allocation or one that is too small, another device's memory, host memory, alignment),
+ * bytes, a range not within one allocation, another device's memory, host memory, alignment),
  * TDM_UNSUPPORTED, TDM_OUT_OF_HOST_MEMORY. Thread-safe. Since 0.1.
  */
 TDM_API tdm_status tdm_buffer_from_cuda(tdm_device *device, uint64_t address, size_t bytes,
