@@ -24,7 +24,7 @@ static const struct {
 
 enum {
     POOL_CONTENDERS = sizeof contenders_known / sizeof contenders_known[0],
-    CALL_PAIRS = 32768, /* per thread */
+    CALL_PAIRS = 32768, /* allocations, each with a free, per thread */
     QUICK_PAIRS = 64
 };
 
@@ -39,13 +39,13 @@ typedef struct pool_run {
     bench_contender contenders[POOL_CONTENDERS];
 } pool_run;
 
-/* The data for checking a worker's output; `found` receives the pool's figures from it. */
+/* The data for checking a worker's output; `found` receives a copy of the output. */
 typedef struct pool_check {
     pool_case item;
     pool_output *found;
 } pool_check;
 
-/* Checks an output. Allocators other than the pool only have to answer. */
+/* Checks an output. It has no counters if the allocator is not the pool. */
 static int check(const void *user, const void *bytes, size_t size, double *max_error,
                  worker_text *reason) {
     const pool_check *const own = user;
@@ -75,7 +75,7 @@ static void per_operation(bench_contender *contender, uint64_t operations) {
         contender->series.values[i] /= (double)operations;
 }
 
-/* Runs the cases of the checks, one on each contender. */
+/* Measures contender i with the case checks[i].item, for each i below `count`. */
 static void measure(pool_run *run, const pool_check *checks, int count, const char *name) {
     static worker_text requests[POOL_CONTENDERS];
     bench_task tasks[POOL_CONTENDERS] = {{.request = NULL}};

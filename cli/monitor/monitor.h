@@ -1,6 +1,6 @@
 /*
- * Copies the pages that api/pool/monitor_page.h defines, without trusting their contents, and shows
- * the copies.
+ * Copies the statistics files of processes (api/pool/monitor_page.h), without trusting their
+ * contents, and shows the copies.
  */
 #ifndef TANDEM_CLI_MONITOR_MONITOR_H
 #define TANDEM_CLI_MONITOR_MONITOR_H
@@ -34,7 +34,7 @@ typedef struct monitor_process {
 /* Returns the folder's descriptor, or -1 and errno. */
 int monitor_open_folder(const char *path);
 
-/* Lists at most `capacity` processes with a page in the folder, by number. Returns how many. */
+/* Lists at most `capacity` processes with a page in the folder, sorted. Returns how many. */
 int monitor_list(int folder, uint64_t *processes, int capacity);
 
 /* Copies one process's page. Returns NULL, or why the page cannot be shown. */

@@ -16,19 +16,19 @@
  *
  *     registers:  A  WM / 16 · (4 big, 4 small)
  *                 B  4 big, 4 small
- *                 D  WM / 16 · WN / 8 · 4 sums, WM / 8 · 4 sums of 8 steps
+ *                 D  2 · WM / 16 · WN / 8 · 4 sums (block, total), WM / 8 · 4 sums of 8 steps
  *
  * The small part of an infinity or a NaN is NaN, and numbers next to the largest become infinite.
  * If a sum is not finite, the whole work-group therefore computes its sums again, and splits
- * numbers with `split_any`. That function splits an infinity into ±1 and ±infinity. The product
- * with a finite number other than 0 is then ±infinity plus a finite number. The product with 0 is
- * NaN, and that with an infinity is ±infinity, as in f32.
+ * numbers with `split_any`. That function splits an infinity into ±1 and ±infinity. Its product
+ * with an infinity or a finite number of at least 2⁻¹³⁷ is then ±infinity, as in f32. Its product
+ * with 0 is NaN, as in f32. With smaller numbers it is NaN too, because their big part is 0.
  *
  * GROUPS work-groups share the registers of a multiprocessor. gemm_mma_floats.h has the kernel. */
 #define ELEMENT_BYTES 4
 #include "gemm_mma_floats.h"
 
-#define TF32_BITS 0xffffe000u /* of f32 */
+#define TF32_BITS 0xffffe000u /* bits of an f32 that tf32 keeps */
 #define TF32_HALF 0x1000u     /* half a unit in the last place of tf32 */
 /* Bits of two magnitudes: the smallest that rounds to infinity, and infinity itself. */
 #define ROUNDS_UP_TO_INFINITY 0x7f7ff000u
@@ -44,7 +44,7 @@ TDM_DEVICE tf32_pair split_at(uint x, uint big) {
 TDM_DEVICE tf32_pair split(uint x) {
     return split_at(x, (x + TF32_HALF) & TF32_BITS);
 }
-/* Splits any number. Numbers next to the largest are truncated, not rounded. */
+/* Splits any number. Finite numbers that would round to infinity are truncated. */
 TDM_DEVICE tf32_pair split_any(uint x) {
     const uint magnitude = x & 0x7fffffffu;
     if (magnitude >= INFINITE)
@@ -97,7 +97,7 @@ TDM_DEVICE bool group_exceeds(const mma_sums &acc, tdm_u8 *tiles, const mma_posi
     return any;
 }
 
-/* Adds the sums of a block to `total` and begins the next block. */
+/* Adds the sums of a block of TDM_SUM_BLOCK steps of K to `total`, and clears them. */
 TDM_DEVICE void end_block(mma_sums &total, mma_sums &acc) {
     TDM_UNROLL for (int i = 0; i < A_FRAGMENTS; i++)
         TDM_UNROLL for (int j = 0; j < 2 * B_PAIRS; j++) TDM_UNROLL for (int x = 0; x < 4; x++) {
@@ -125,7 +125,7 @@ TDM_DEVICE void mma_sum_products(mma_sums &total, const mma_source &from_a,
     int steps = 0;
     mma_clear(total);
     mma_clear(acc);
-    /* Load and multiply-accumulate finite numbers. */
+    /* Load and multiply-accumulate, assuming finite numbers. */
     mma_main_loop(from_a, from_b, tiles, k, at.warp, at.lane,
              [&](const uint(&x)[A_FRAGMENTS][4], const uint(&y)[B_PAIRS][4]) {
                  steps = add_steps<false>(total, acc, steps, x, y);

@@ -7,8 +7,8 @@
 #include "gemm_int_args.h"
 #include "gemm_int_epilogue.h"
 
-/* Steps of K per loop iteration. With one step each, K would be limited on devices whose loops have
- * at most 65535 iterations. */
+/* Steps of K per loop iteration. With one step, devices whose loops have at most 65535 iterations
+ * would limit K to 65535. */
 #define UNROLL 16
 
 #define STEP(P)                                                                                    \

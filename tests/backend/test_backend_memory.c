@@ -1,4 +1,4 @@
-// Tests the OpenCL backend through its function table: capabilities, memory, copies and fills.
+// Tests a device's backend through its function table: capabilities, memory, copies and fills.
 // ctest: device
 #include <string.h>
 
@@ -11,8 +11,8 @@
 
 /* ---- known properties of drivers ------------------------------------------------------------- */
 
-/* Other tests skip work for which a device reports no capability. Known drivers must therefore
- * report theirs. */
+/* Other tests skip work if the device does not report the capability for it. This test therefore
+ * checks the capabilities of known drivers. */
 DEVICE_TEST(capabilities) {
     static const struct {
         const char *family;

@@ -1,5 +1,5 @@
-/* Tests workers that crash, hang or lie. Each one loses its row with a reason, and the others
- * continue. */
+/* Tests workers that crash, hang or give wrong replies. Each one has a reason in place of a result,
+ * and the others continue. */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +16,7 @@ static char folder[] = "/tmp/tandem-test-XXXXXX";
 
 static const char greeting[] = "echo 'ready protocol=1 impl=fake version=a%20b'\n";
 
-/* This worker is healthy. It outputs the 2 bytes "ok". A call takes 1 ms unless CALL_S is set. */
+/* This worker is healthy. It outputs the 2 bytes "ok". It reports 1 ms per call, or CALL_S. */
 static const char healthy_loop[] =
     "while read -r word rest; do case $word in\n"
     "describe) echo 'ok variant=kernel%20one' ;;\n"
@@ -79,7 +79,7 @@ TEST(a_healthy_worker_is_measured) {
     remove_scripts(&contender, 1);
 }
 
-/* Pipelined calls share one wait, as long as their batch is short. */
+/* A batch takes about 1 ms, or has 4 pipelined calls if these take at most 10 ms. */
 TEST(calls_are_divided_into_batches_and_turns) {
     static const struct {
         const char *call_s;
@@ -212,7 +212,7 @@ typedef struct sick_worker {
     const char *reason;
     result_status status;
     double timeout_s; /* 0: the plan's; otherwise multiplied by test_time_factor() */
-    double told_s;    /* appended to the reason, multiplied likewise */
+    double told_s;    /* the seconds that follow the reason, multiplied likewise */
 } sick_worker;
 
 static const sick_worker sick_workers[] = {
@@ -305,7 +305,7 @@ TEST(a_worker_that_hangs_later_is_stopped) {
     remove_scripts(contenders, 2);
 }
 
-/* After a failure this process always fails. The process that is started next is healthy. */
+/* The first process fails every request. The process that is started next is healthy. */
 TEST(a_failed_worker_is_started_afresh_for_the_next_case) {
     char first[512];
     snprintf(first, sizeof first,

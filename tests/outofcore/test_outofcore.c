@@ -1,5 +1,5 @@
-// GEMM of operands in host memory, within a budget of device memory, gives the bits of the in-core
-// GEMM.
+// Tests that GEMM of operands in host memory, within a budget of device memory, gives the same bits
+// as GEMM in device memory.
 // ctest: device timeout=300
 #include <string.h>
 
@@ -14,8 +14,8 @@
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 /*
- * Returns 1 if the case is due. Slow implementations run one case of several. Devices without CPU
- * cores do so too, because they may be simulated on CPU cores.
+ * Returns 1 if the device runs this case. Small test runs use one case of 6. Devices without CPU
+ * cores use one of 24, because they may be simulated on CPU cores.
  */
 static int is_due(const test_device *device) {
     static int cases[TEST_MAX_DEVICES];
@@ -23,7 +23,7 @@ static int is_due(const test_device *device) {
     return cases[device->index]++ % step == 0;
 }
 
-/* Limits the number of tiles on simulated devices, because small budgets make thousands. */
+/* Limits the number of tiles where is_due skips cases. Small budgets make thousands of tiles. */
 static outofcore_trial scaled(const test_device *device, const outofcore_trial *trial) {
     outofcore_trial t = *trial;
     if (device->info.capabilities & TDM_CAP_CPU_CORES && !test_is_small())
@@ -167,7 +167,7 @@ enum {
     FACTORS
 };
 
-/* s4 is dense, or has rows that are whole bytes apart. */
+/* Tensors of s4 are dense or padded. Both layouts begin rows at whole bytes. */
 static test_placement placement_for(tdm_dtype dtype, int level) {
     if (dtype == TDM_S4)
         return level % 2 ? TEST_PADDED : TEST_DENSE;
@@ -271,8 +271,8 @@ TEST(thin_and_long) {
 }
 
 /*
- * The weights are converted to f32, as A is. With few columns the library computes the transposed
- * product; the last case has few rows.
+ * Kernels convert A and the weights to f32. The first two cases have few columns, so the library
+ * computes the transposed GEMM. The last case has few rows.
  */
 DEVICE_TEST(thin_products_with_weights) {
     char text[512];
@@ -313,8 +313,8 @@ TEST(empty) {
 /* ---- pageable memory of discrete devices ----------------------------------------------------- */
 
 /*
- * Runs the trial as on a device with its own memory. Copies then use pinned pieces, which the
- * statistics of pinned memory show.
+ * Runs the trial as on a device with its own memory. Copies then go through pinned buffers, which
+ * the statistics of pinned memory count.
  */
 static void run_staged(const test_device *device, const outofcore_trial *trial) {
     tdm_memory_stats before = {.struct_size = sizeof before}, after = before;
@@ -330,8 +330,8 @@ static void run_staged(const test_device *device, const outofcore_trial *trial) 
 }
 
 /*
- * The cases cover types, layouts whose rows are gathered, C that is D, several tiles, and rows of
- * more than one piece.
+ * The cases cover types, layouts whose rows are gathered, C in the memory of D, several tiles, and
+ * matrices larger than one pinned buffer.
  */
 DEVICE_TEST(pageable_memory_is_staged) {
     const bool slow = !(device->info.capabilities & TDM_CAP_HOST_TASK);
@@ -356,7 +356,7 @@ DEVICE_TEST(pageable_memory_is_staged) {
         run_staged(device, &large);
 }
 
-/* Runs of one plan share its slots, whatever streams they use. */
+/* Runs of one plan share its tile buffers, whatever streams they use. */
 static void run_on_two_streams(const test_device *device, int rounds) {
     const outofcore_trial one =
         test_is_small() ? plain(90, 80, 70, 0.5) : plain(150, 140, 130, 0.5);
@@ -491,7 +491,7 @@ DEVICE_TEST(lines_that_split_a_byte_are_refused) {
             "do not begin at a byte");
 }
 
-/* Plans a batch of two on the device, with its entries `apart` elements apart. */
+/* Plans a batch of two. B is on the device, and its two matrices are `apart` elements apart. */
 static void plan_s4_batch(const test_device *device, int64_t apart, int64_t pitch,
                           const char *words) {
     const int64_t whole[3] = {1, 1, 1};
@@ -513,8 +513,8 @@ DEVICE_TEST(batches_that_split_a_byte_are_refused) {
 }
 
 /*
- * A tile size is refused if another kernel, with other sums, would compute the last tile. The
- * message states this, and it never states a need of 0 bytes.
+ * A tile size is refused if the kernel of the last tile would be another one, which sums in another
+ * order. The message states the tile size.
  */
 DEVICE_TEST(tiles_with_other_sums_are_refused) {
     tdm_outofcore_desc desc = TDM_OUTOFCORE_DESC_INIT;

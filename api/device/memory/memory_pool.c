@@ -1,6 +1,6 @@
 /*
- * Private pools: pools of the same device memory, each with a budget, all within the device's
- * account.
+ * Private pools of a device. Each has its own budget, and the device's budget bounds the sum of all
+ * its pools.
  *
  * The user's handle, each buffer and each thread that entered the pool hold a reference. Dropping
  * the last reference closes the pool. A graph may still hold blocks of it then, or work may be
@@ -18,7 +18,7 @@
 
 struct tdm_memory_pool {
     atomic_int references;
-    tdm_device *device; /* holds a reference until it is closed */
+    tdm_device *device; /* the pool holds a reference until it is closed */
     tdm_pool *pool;
     tdm_observation *observation;
     bool closed;  /* protected by the device's pools_lock, like the list */

@@ -15,17 +15,17 @@ typedef struct quant_case {
     quant_sharing sharing;
     test_placement x, y, parameters;
     tdm_dtype scale, zero;
-    int last; /* the test's own factor */
+    int last; /* level of the test's own factor */
 } quant_case;
 
 /*
- * Like test_every_variant. The sample's first factor has `types` levels. The last factor, with
- * `own` levels, is the test's own (1: none).
+ * Call test_every_variant for a sample whose first factor has `types` levels. The second function
+ * also has a last factor with `own` levels, which the test interprets.
  */
 void quant_every_variant(tdm_op op, int types, variant_case *run);
 void quant_every_variant_and(tdm_op op, int types, int own, variant_case *run);
 
-/* Reads the case of a sample row. Its first level picks from `types`. */
+/* Converts a row of the sample to a case. Its first level is an index into `types`. */
 void quant_case_read(quant_case *c, const int row[], const tdm_dtype *types);
 
 /* Calls test_case_begin with a description of the case. */
@@ -33,7 +33,7 @@ bool quant_case_begin(const test_device *device, const tdm_variant *variant, con
 
 /*
  * Returns true if the variant must accept the case. A variant of one lane accepts all cases. Others
- * must accept dense rows of even length whose elements share parameters by row or as a whole.
+ * must accept dense arrays with rows of even length, and parameters per row or per tensor.
  */
 bool quant_case_must_run(const tdm_variant *variant, const quant_case *c);
 
