@@ -105,10 +105,8 @@ static struct {
     weight query, key, value, output, gate, up, down;
     float gain_host[WIDTH], cosines_host[POSITIONS * HALF], sines_host[POSITIONS * HALF];
     tdm_tensor *gain, *cosines, *sines;
-    tdm_tensor *keys, *values;  /* the cache, [heads][positions][head] of f16 */
-    tdm_tensor *x, *normal;     /* the residual stream; the normalized values */
-    tdm_tensor *squares, *mean; /* for the norm */
-    tdm_tensor *epsilon;        /* rank 0: a scalar */
+    tdm_tensor *keys, *values; /* the cache, [heads][positions][head] of f16 */
+    tdm_tensor *x, *normal;    /* the residual stream; the normalized values */
     tdm_tensor *q, *k, *v, *turned_q, *turned_k, *attended, *scores;
     tdm_tensor *part, *other; /* for the rotation */
     tdm_tensor *gated, *upper;
@@ -125,12 +123,9 @@ static void multiply(const tdm_tensor *x, const weight *w, tdm_tensor *y, tdm_ac
 
 /* Computes normal = x / sqrt(mean of x^2 + epsilon) * gain. */
 static void normalize(void) {
-    check(tdm_binary_op(stream, TDM_MUL, m.x, m.x, m.squares));
-    check(tdm_reduce(stream, TDM_REDUCE_MEAN, m.squares, (const int[]){1}, 1, m.mean));
-    check(tdm_binary_op(stream, TDM_ADD, m.mean, m.epsilon, m.mean));
-    check(tdm_unary_op(stream, TDM_RSQRT, m.mean, m.mean));
-    check(tdm_binary_op(stream, TDM_MUL, m.x, m.mean, m.normal));
-    check(tdm_binary_op(stream, TDM_MUL, m.normal, m.gain, m.normal));
+    tdm_norm_operands operands = TDM_NORM_OPERANDS_INIT;
+    operands.scale = m.gain;
+    check(tdm_norm(stream, TDM_NORM_RMS, m.x, (float)epsilon, &operands, m.normal));
 }
 
 /* Computes half of a rotation: y = a * s - b * t, or y = a * s + b * t. */
@@ -306,11 +301,9 @@ static void make_model(void) {
     m.gain = make(TDM_F32, 1, WIDTH, 0, 0);
     m.cosines = make(TDM_F32, 2, POSITIONS, HALF, 0);
     m.sines = make(TDM_F32, 2, POSITIONS, HALF, 0);
-    m.epsilon = make(TDM_F32, 0, 0, 0, 0);
     check(tdm_tensor_write(stream, m.gain_host, sizeof m.gain_host, NULL, m.gain));
     check(tdm_tensor_write(stream, m.cosines_host, sizeof m.cosines_host, NULL, m.cosines));
     check(tdm_tensor_write(stream, m.sines_host, sizeof m.sines_host, NULL, m.sines));
-    check(tdm_tensor_fill(stream, epsilon, m.epsilon));
 }
 
 static void make_places(void) {
@@ -318,8 +311,6 @@ static void make_places(void) {
     m.values = make(TDM_F16, 3, KV_HEADS, POSITIONS, HEAD);
     m.x = make(TDM_F32, 2, 1, WIDTH, 0);
     m.normal = make(TDM_F32, 2, 1, WIDTH, 0);
-    m.squares = make(TDM_F32, 2, 1, WIDTH, 0);
-    m.mean = make(TDM_F32, 2, 1, 1, 0);
     m.q = make(TDM_F32, 2, 1, WIDTH, 0);
     m.k = make(TDM_F32, 2, 1, KV_WIDTH, 0);
     m.v = make(TDM_F32, 2, 1, KV_WIDTH, 0);
@@ -335,10 +326,9 @@ static void make_places(void) {
 
 static void free_all(void) {
     weight *const weights[] = {&m.query, &m.key, &m.value, &m.output, &m.gate, &m.up, &m.down};
-    tdm_tensor *const tensors[] = {m.gain,   m.cosines,  m.sines,    m.keys,     m.values, m.x,
-                                   m.normal, m.squares,  m.mean,     m.epsilon,  m.q,      m.k,
-                                   m.v,      m.turned_q, m.turned_k, m.attended, m.scores, m.part,
-                                   m.other,  m.gated,    m.upper};
+    tdm_tensor *const tensors[] = {m.gain,     m.cosines, m.sines, m.keys,  m.values,   m.x,
+                                   m.normal,   m.q,       m.k,     m.v,     m.turned_q, m.turned_k,
+                                   m.attended, m.scores,  m.part,  m.other, m.gated,    m.upper};
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         free_weight(weights[i]);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)

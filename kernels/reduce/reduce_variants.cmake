@@ -1,6 +1,7 @@
-# Reductions, argmax and softmax. Parameters: type of the elements; elements of a vector; form: 1
-# one work-item for each output, with a vector along the reduced elements; 2 one work-item for
-# neighbouring outputs; 3 one work-group for each output. Variants of one element take any strides.
+# Reductions, argmax, softmax and normalization. Parameters: type of the elements; elements of a
+# vector; form: 1 one work-item for each output (or row), with a vector along the reduced elements;
+# 2 one work-item for neighbouring outputs; 3 one work-group for each output (or row). Variants of
+# one element take any strides.
 
 set(form_rows 1)
 set(form_columns 2)
@@ -63,3 +64,10 @@ foreach(type IN LISTS floats)
   reduction(OP SOFTMAX SOURCE softmax_group.cl TYPES ${type} KIND group WIDTH 1 FORM group ARCH any)
 endforeach()
 reduction(OP SOFTMAX SOURCE softmax.cl TYPES ${floats} KIND rows_x1 WIDTH 1 FORM rows ARCH any)
+
+reduction(OP NORM SOURCE norm.cl TYPES ${floats} KIND rows_x16 WIDTH 16 FORM rows ARCH cpu)
+foreach(type IN LISTS floats)
+  reduction_for_cuda(OP NORM SOURCE norm_group.cl TYPES ${type})
+  reduction(OP NORM SOURCE norm_group.cl TYPES ${type} KIND group WIDTH 1 FORM group ARCH any)
+endforeach()
+reduction(OP NORM SOURCE norm.cl TYPES ${floats} KIND rows_x1 WIDTH 1 FORM rows ARCH any)

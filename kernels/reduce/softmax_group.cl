@@ -9,8 +9,7 @@
 #include "kernels/elementwise/strided_rows.h"
 #include "reduce_steps.h"
 #include "reduce_cells.h"
-
-#define MAX_GROUP 256
+#include "join_items.h"
 
 /* With one element per cell a block is unrolled, which limits the iteration count (see the
  * dialect). */
@@ -31,20 +30,6 @@
     (TDM_IS_FROM_16(x + from) ? function(TDM_FROM_16(x + from), 0, __VA_ARGS__)            \
                                        : function(x, from, __VA_ARGS__))
 #define TAIL TDM_LOAD(DT, x, from + cells * N + item)
-
-/* Reduces all work-items' values of `mine` into joined[0]. All work-items must run it. It is a
- * macro because PoCL 3.1 shares a local array between the groups of different threads if it is
- * passed to a function. */
-#define JOIN(joined, mine, op)                                                                     \
-    do {                                                                                           \
-        joined[item] = mine;                                                                       \
-        tdm_barrier();                                                                             \
-        for (int width = tdm_group_size_x() / 2; width > 0; width /= 2) {                          \
-            if (item < width)                                                                      \
-                joined[item] = tdm_step_one(joined[item], joined[item + width], op);               \
-            tdm_barrier();                                                                         \
-        }                                                                                          \
-    } while (0)
 
 TDM_DEVICE float tdm_item_max(TDM_GLOBAL const TDM_TYPE(DT) * x, long from, long cells,
                               long x_step) {

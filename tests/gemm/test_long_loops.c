@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <tandem/nn.h>
+
 #include "api/gemm/gemm_internal.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/gemm/gemm_table.h"
@@ -88,6 +90,24 @@ static void check_softmax(const test_device *device, int64_t count, float *value
     tdm_tensor_destroy(x);
 }
 
+/* The same values: their mean square is (count + 3) / count. */
+static void check_norm(const test_device *device, int64_t count, const float *values) {
+    tdm_tensor *const x = send(device, 1, &count, values);
+    const double root = sqrt(((double)count + 3) / (double)count);
+    if (!refused(device, count, tdm_norm(device->stream, TDM_NORM_RMS, x, 0, NULL, x))) {
+        float *const seen = host_values(count, NAN);
+        TEST_OK(tdm_tensor_read(device->stream, x, seen, (size_t)count * sizeof *seen, NULL));
+        for (int64_t i = 0; i < count; i++) {
+            const double expected = (double)values[i] / root;
+            if (!(fabs(seen[i] - expected) <= 1e-5 * expected))
+                test_case_fail("norm of %lld at %lld is %g, should be %g", (long long)count,
+                               (long long)i, (double)seen[i], expected);
+        }
+        free(seen);
+    }
+    tdm_tensor_destroy(x);
+}
+
 static void check_gemm(const test_device *device, int64_t count, const float *values) {
     const int64_t row[] = {1, count}, column[] = {count, 1}, one[] = {1, 1};
     tdm_tensor *const a = send(device, 2, row, values), *const b = send(device, 2, column, values),
@@ -117,6 +137,7 @@ DEVICE_TEST(long_rows_are_right_or_refused) {
         check_argmax(device, count, values);
         check_sum(device, count, values);
         check_softmax(device, count, values);
+        check_norm(device, count, values);
         check_gemm(device, count, values);
         free(values);
     }

@@ -9,6 +9,7 @@
 #include <tandem/gemm.h>
 #include <tandem/memory.h>
 #include <tandem/memory_control.h>
+#include <tandem/nn.h>
 #include <tandem/ops.h>
 #include <tandem/outofcore.h>
 #include <tandem/quant.h>
