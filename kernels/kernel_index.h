@@ -59,6 +59,7 @@ extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor
     X(FAKE_QUANTIZE)                                                                               \
     X(COPY)                                                                                        \
     X(FILL)                                                                                        \
+    X(GATHER)                                                                                      \
     X(REDUCE)                                                                                      \
     X(ARGMAX)                                                                                      \
     X(SOFTMAX)                                                                                     \

@@ -1,5 +1,5 @@
 /*
- * Elementwise operations with broadcasting, reductions, softmax.
+ * Elementwise operations with broadcasting, reductions, softmax, gather.
  *
  * All operations enqueue on a stream and return. All tensors must be on the stream's device. Inputs
  * may have any strides. Elements of the output must not overlap each other. The output may be the
@@ -100,6 +100,23 @@ TDM_API tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_te
  * dtype.
  */
 TDM_API tdm_status tdm_softmax(tdm_stream *stream, const tdm_tensor *x, int axis, tdm_tensor *y);
+
+/*
+ * y = the elements of table that indices select along one axis (ONNX's Gather). The shape of y is
+ * that of table, with the dimension `axis` replaced by the shape of indices:
+ *
+ *     y[b…, i…, a…] = table[b…, indices[i…], a…],   b… and a… the dimensions before and after axis
+ *
+ * The rows of an embedding are axis 0. indices is s32 or s64, of any rank, and 0 is one index. With
+ * n elements along the axis, an index is in [-n, n), and a negative one counts from the end. The
+ * device cannot report any other index: it gives elements whose bits are all set (a NaN for floats,
+ * -1 for signed integers, 255 for u8). Nothing outside of table is read.
+ *
+ * y has table's dtype, any but s4, and the bits are unchanged. y must not overlap table or indices.
+ * Since 0.2.
+ */
+TDM_API tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int axis,
+                              const tdm_tensor *indices, tdm_tensor *y);
 
 #ifdef __cplusplus
 }

@@ -1,0 +1,184 @@
+/* These functions select elements of a tensor along one dimension by a tensor of indices. */
+#include <stdio.h>
+
+#include "api/tensor/strided_loop.h"
+#include "kernels/gather/gather_args.h"
+
+/* These are the parameters of the gather variants. */
+enum {
+    P_STORAGE = 0,
+    P_WIDTH
+};
+/* These are the operands of the loop; the kernel's order has the output last. */
+enum {
+    OF_Y = 0,
+    OF_TABLE,
+    OF_INDICES,
+    OPERANDS
+};
+
+typedef struct gather_call {
+    tdm_stream *stream;
+    const tdm_tensor *table, *indices, *y;
+    int axis;
+} gather_call;
+
+typedef struct gather_problem {
+    tdm_loop loop;
+    int storage;
+    bool apply_preferences;
+} gather_problem;
+
+/* ---- the loop over y ------------------------------------------------------------------------- */
+
+/* The dimensions of y are those of the table before the axis, those of the indices, and those of
+ * the table after the axis. */
+static tdm_dim_list make_list(const gather_call *call) {
+    const tdm_layout *const table = &call->table->layout, *const indices = &call->indices->layout;
+    tdm_dim_list list = {.operands = OPERANDS};
+    for (int d = 0; d < call->y->layout.rank; d++) {
+        const int index = d - call->axis;
+        const bool is_index = index >= 0 && index < indices->rank;
+        const int of_table = index < 0 ? d : d - indices->rank + 1;
+        const int64_t strides[TDM_LOOP_OPERANDS] = {
+            [OF_Y] = call->y->layout.strides[d],
+            [OF_TABLE] = is_index ? 0 : table->strides[of_table],
+            [OF_INDICES] = is_index ? indices->strides[index] : 0,
+        };
+        tdm_dim_list_add(&list, call->y->layout.shape[d], strides);
+    }
+    return list;
+}
+
+static void make_problem(gather_problem *problem, const gather_call *call) {
+    tdm_dim_list list = make_list(call);
+    tdm_dim_list_sort(&list, OF_Y);
+    tdm_dim_list_merge(&list);
+    tdm_loop_of_list(&problem->loop, &list);
+    // A single element is a row with one index.
+    if (problem->loop.inner == 1)
+        problem->loop.step[OF_INDICES] = 0;
+}
+
+/* ---- choice of the kernel -------------------------------------------------------------------- */
+
+static const char *gather_supports(const void *given, const tdm_variant *variant,
+                                   const tdm_device *device, char reason[TDM_REASON_TEXT]) {
+    (void)device;
+    (void)reason;
+    const gather_problem *const problem = given;
+    const tdm_loop *const loop = &problem->loop;
+    const int width = variant->parameters[P_WIDTH];
+    if (variant->parameters[P_STORAGE] != problem->storage)
+        return "the variant is for another storage type";
+    if (width == 1)
+        return NULL;
+    if (loop->step[OF_INDICES] != 0)
+        return "neighbouring elements of the output have different indices";
+    if (loop->step[OF_Y] != 1)
+        return "the output rows are not contiguous";
+    if (loop->step[OF_TABLE] != 1)
+        return "the rows of the table are not contiguous";
+    return problem->apply_preferences && loop->inner < width
+               ? "the rows are shorter than the variant's vector"
+               : NULL;
+}
+
+static tdm_status select_kernel(tdm_stream *stream, tdm_op op, gather_problem *problem,
+                                tdm_kernel **kernel) {
+    const tdm_variant *variant;
+    problem->apply_preferences = true;
+    tdm_status status = tdm_select_variant(stream->device, op, "gather", NULL, gather_supports,
+                                           problem, NULL, 0, &variant);
+    if (status == TDM_UNSUPPORTED) {
+        // A forced variant may run where it would not be chosen.
+        problem->apply_preferences = false;
+        status = tdm_select_variant(stream->device, op, "gather", NULL, gather_supports, problem,
+                                    NULL, 0, &variant);
+    }
+    TDM_TRY(status);
+    return tdm_stream_kernel(stream, "gather", variant, kernel);
+}
+
+/* ---- the launch ------------------------------------------------------------------------------ */
+
+/* The part of the table that is read is at most as large as y. */
+static tdm_gather_arg gather_arg(const gather_call *call) {
+    const tdm_tensor *const both[] = {call->y, call->y};
+    return (tdm_gather_arg){.count = call->table->layout.shape[call->axis],
+                            .stride = call->table->layout.strides[call->axis],
+                            .indices_64 = call->indices->layout.dtype == TDM_S64,
+                            .streams = tdm_exceed_caches(both, 2)};
+}
+
+static tdm_status gather_bits(const gather_call *call) {
+    gather_problem problem = {.storage = tdm_dtype_info(call->y->layout.dtype)->unit_bytes};
+    tdm_kernel *kernel;
+    make_problem(&problem, call);
+    TDM_TRY(select_kernel(call->stream, TDM_OP_GATHER, &problem, &kernel));
+    const tdm_gather_arg arg = gather_arg(call);
+    const tdm_arg buffers[] = {tdm_arg_tensor(call->table), tdm_arg_tensor(call->indices),
+                               tdm_arg_tensor(call->y)};
+    const tdm_arg extra = tdm_arg_blob(&arg, sizeof arg);
+    return tdm_loop_enqueue(call->stream, "gather", kernel, &problem.loop, buffers, OPERANDS,
+                            &extra);
+}
+
+/* ---- the call -------------------------------------------------------------------------------- */
+
+static tdm_status check_shape(const gather_call *call) {
+    const tdm_layout *const table = &call->table->layout, *const indices = &call->indices->layout;
+    if (call->axis < 0 || call->axis >= table->rank)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gather: axis %d is outside the rank of table, %d",
+                        call->axis, table->rank);
+    tdm_layout expected = {.rank = table->rank - 1 + indices->rank};
+    if (expected.rank > TDM_MAX_RANK)
+        return tdm_fail(TDM_BAD_SHAPE, "gather: y would have %d dimensions, at most %d",
+                        expected.rank, TDM_MAX_RANK);
+    int rank = 0;
+    for (int d = 0; d < call->axis; d++)
+        expected.shape[rank++] = table->shape[d];
+    for (int d = 0; d < indices->rank; d++)
+        expected.shape[rank++] = indices->shape[d];
+    for (int d = call->axis + 1; d < table->rank; d++)
+        expected.shape[rank++] = table->shape[d];
+    if (tdm_layout_same_shape(&expected, &call->y->layout))
+        return TDM_OK;
+    char actual_text[TDM_SHAPE_TEXT], expected_text[TDM_SHAPE_TEXT];
+    return tdm_fail(TDM_BAD_SHAPE, "gather: y has shape %s, this table and these indices need %s",
+                    tdm_layout_text(&call->y->layout, actual_text),
+                    tdm_layout_text(&expected, expected_text));
+}
+
+static tdm_status check_dtypes(const gather_call *call) {
+    const tdm_dtype table = call->table->layout.dtype, y = call->y->layout.dtype;
+    const tdm_dtype indices = call->indices->layout.dtype;
+    if (indices != TDM_S32 && indices != TDM_S64)
+        return tdm_fail(TDM_UNSUPPORTED, "gather: indices are %s; s32 and s64 are supported",
+                        tdm_dtype_name(indices));
+    if (table != y)
+        return tdm_fail(TDM_BAD_DTYPE, "gather: table is %s but y is %s", tdm_dtype_name(table),
+                        tdm_dtype_name(y));
+    if (tdm_dtype_info(y)->elements_per_unit > 1)
+        return tdm_fail(TDM_UNSUPPORTED, "gather: no kernel writes %s, whose elements share bytes",
+                        tdm_dtype_name(y));
+    return TDM_OK;
+}
+
+static tdm_status check_gather(const gather_call *call) {
+    TDM_TRY(tdm_check_tensor("gather", "table", call->stream, call->table));
+    TDM_TRY(tdm_check_tensor("gather", "indices", call->stream, call->indices));
+    TDM_TRY(tdm_check_output("gather", "y", call->stream, call->y));
+    TDM_TRY(check_shape(call));
+    TDM_TRY(check_dtypes(call));
+    TDM_TRY(tdm_check_overlap("gather", "y", call->y, "table", call->table, false));
+    return tdm_check_overlap("gather", "y", call->y, "indices", call->indices, false);
+}
+
+tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int axis,
+                      const tdm_tensor *indices, tdm_tensor *y) {
+    const gather_call call = {
+        .stream = stream, .table = table, .indices = indices, .y = y, .axis = axis};
+    TDM_TRY(check_gather(&call));
+    return tdm_layout_elements(&y->layout) == 0 ? TDM_OK : gather_bits(&call);
+}
