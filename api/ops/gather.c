@@ -1,7 +1,7 @@
 /* These functions select elements of a tensor along one dimension by a tensor of indices. */
 #include <stdio.h>
 
-#include "api/tensor/strided_loop.h"
+#include "api/quantize/quantize_loop.h"
 #include "kernels/gather/gather_args.h"
 
 /* These are the parameters of the gather variants. */
@@ -9,18 +9,24 @@ enum {
     P_STORAGE = 0,
     P_WIDTH
 };
-/* These are the operands of the loop; the kernel's order has the output last. */
+/* These are the operands of the loop; the kernel's order has the output last. The last three exist
+ * for quantized tables. */
 enum {
     OF_Y = 0,
     OF_TABLE,
     OF_INDICES,
-    OPERANDS
+    OPERANDS_OF_BITS,
+    OF_SCALE = OPERANDS_OF_BITS,
+    OF_ZERO,
+    OF_BLOCK, /* not strides: the number of elements of a dimension that share a parameter */
+    OPERANDS_OF_QUANTIZED
 };
 
 typedef struct gather_call {
     tdm_stream *stream;
     const tdm_tensor *table, *indices, *y;
     int axis;
+    bool dequantizes;
 } gather_call;
 
 typedef struct gather_problem {
@@ -31,33 +37,71 @@ typedef struct gather_problem {
 
 /* ---- the loop over y ------------------------------------------------------------------------- */
 
+/* Returns how many elements of a dimension of the table share a parameter, or 1 if all do. If all
+ * do, the strides of the parameters are 0. */
+static int64_t block_of(const tdm_tensor *table, int d) {
+    const int64_t block = table->block[d];
+    return block == 0 || block >= table->layout.shape[d] ? 1 : block;
+}
+
+/* Returns the stride of a parameter along a dimension of the table. */
+static int64_t parameter_stride(const tdm_tensor *parameter, int d) {
+    return parameter && parameter->layout.shape[d] > 1 ? parameter->layout.strides[d] : 0;
+}
+
 /* The dimensions of y are those of the table before the axis, those of the indices, and those of
  * the table after the axis. */
 static tdm_dim_list make_list(const gather_call *call) {
-    const tdm_layout *const table = &call->table->layout, *const indices = &call->indices->layout;
-    tdm_dim_list list = {.operands = OPERANDS};
+    const tdm_tensor *const table = call->table;
+    const tdm_layout *const indices = &call->indices->layout;
+    tdm_dim_list list = {.operands = call->dequantizes ? OPERANDS_OF_QUANTIZED : OPERANDS_OF_BITS};
     for (int d = 0; d < call->y->layout.rank; d++) {
         const int index = d - call->axis;
-        const bool is_index = index >= 0 && index < indices->rank;
-        const int of_table = index < 0 ? d : d - indices->rank + 1;
-        const int64_t strides[TDM_LOOP_OPERANDS] = {
-            [OF_Y] = call->y->layout.strides[d],
-            [OF_TABLE] = is_index ? 0 : table->strides[of_table],
-            [OF_INDICES] = is_index ? indices->strides[index] : 0,
-        };
+        int64_t strides[TDM_LOOP_OPERANDS] = {[OF_Y] = call->y->layout.strides[d], [OF_BLOCK] = 1};
+        if (index >= 0 && index < indices->rank) {
+            strides[OF_INDICES] = indices->strides[index];
+        } else {
+            const int of_table = index < 0 ? d : d - indices->rank + 1;
+            strides[OF_TABLE] = table->layout.strides[of_table];
+            if (call->dequantizes) {
+                strides[OF_SCALE] = parameter_stride(table->scale, of_table);
+                strides[OF_ZERO] = parameter_stride(table->zero_point, of_table);
+                strides[OF_BLOCK] = block_of(table, of_table);
+            }
+        }
         tdm_dim_list_add(&list, call->y->layout.shape[d], strides);
     }
+    tdm_dim_list_sort(&list, OF_Y);
     return list;
+}
+
+static bool has_blocks(const int64_t *blocks, int rank) {
+    bool some = false;
+    for (int d = 0; d < rank; d++)
+        some = some || blocks[d] > 1;
+    return some;
 }
 
 static void make_problem(gather_problem *problem, const gather_call *call) {
     tdm_dim_list list = make_list(call);
-    tdm_dim_list_sort(&list, OF_Y);
-    tdm_dim_list_merge(&list);
-    tdm_loop_of_list(&problem->loop, &list);
+    // Dimensions with blocks are not merged. Without blocks the divisor is 1 everywhere.
+    if (!call->dequantizes) {
+        tdm_dim_list_merge(&list);
+    } else if (!has_blocks(list.strides[OF_BLOCK], list.rank)) {
+        list.operands = OF_BLOCK;
+        tdm_dim_list_merge(&list);
+        list.operands = OPERANDS_OF_QUANTIZED;
+        for (int d = 0; d < list.rank; d++)
+            list.strides[OF_BLOCK][d] = 1;
+    }
+    tdm_loop *const loop = &problem->loop;
+    tdm_loop_of_list(loop, &list);
     // A single element is a row with one index.
-    if (problem->loop.inner == 1)
-        problem->loop.step[OF_INDICES] = 0;
+    if (loop->inner == 1)
+        loop->step[OF_INDICES] = 0;
+    if (call->dequantizes &&
+        (loop->inner == 1 || (loop->step[OF_SCALE] == 0 && loop->step[OF_ZERO] == 0)))
+        loop->step[OF_BLOCK] = loop->inner;
 }
 
 /* ---- choice of the kernel -------------------------------------------------------------------- */
@@ -79,6 +123,9 @@ static const char *gather_supports(const void *given, const tdm_variant *variant
         return "the output rows are not contiguous";
     if (loop->step[OF_TABLE] != 1)
         return "the rows of the table are not contiguous";
+    if (loop->operands == OPERANDS_OF_QUANTIZED && loop->step[OF_BLOCK] < loop->inner &&
+        loop->step[OF_BLOCK] % width != 0)
+        return "the elements of a vector have different parameters";
     return problem->apply_preferences && loop->inner < width
                ? "the rows are shorter than the variant's vector"
                : NULL;
@@ -120,8 +167,31 @@ static tdm_status gather_bits(const gather_call *call) {
     const tdm_arg buffers[] = {tdm_arg_tensor(call->table), tdm_arg_tensor(call->indices),
                                tdm_arg_tensor(call->y)};
     const tdm_arg extra = tdm_arg_blob(&arg, sizeof arg);
-    return tdm_loop_enqueue(call->stream, "gather", kernel, &problem.loop, buffers, OPERANDS,
-                            &extra);
+    return tdm_loop_enqueue(call->stream, "gather", kernel, &problem.loop, buffers,
+                            OPERANDS_OF_BITS, &extra);
+}
+
+static tdm_status gather_quantized(const gather_call *call) {
+    const tdm_tensor *const table = call->table;
+    const tdm_tensor *const zero = table->zero_point ? table->zero_point : table->scale;
+    gather_problem problem = {.storage = (int)table->layout.dtype};
+    tdm_kernel *kernel;
+    make_problem(&problem, call);
+    TDM_TRY(select_kernel(call->stream, TDM_OP_GATHER_QUANTIZED, &problem, &kernel));
+    const tdm_gather_quantized_arg arg = {
+        .gather = gather_arg(call),
+        .block = block_of(table, call->axis),
+        .scale_stride = parameter_stride(table->scale, call->axis),
+        .zero_stride = parameter_stride(table->zero_point, call->axis),
+        .side = tdm_quant_side_of(table),
+        .target_type = (int)call->y->layout.dtype,
+        .has_blocks = has_blocks(problem.loop.strides[OF_BLOCK].v, problem.loop.rank)};
+    const tdm_arg buffers[] = {tdm_arg_elements(table, 0), tdm_arg_tensor(call->indices),
+                               tdm_arg_tensor(table->scale), tdm_arg_tensor(zero),
+                               tdm_arg_tensor(call->y)};
+    const tdm_arg extra = tdm_arg_blob(&arg, sizeof arg);
+    return tdm_loop_enqueue(call->stream, "gather", kernel, &problem.loop, buffers,
+                            sizeof buffers / sizeof buffers[0], &extra);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
@@ -156,6 +226,11 @@ static tdm_status check_dtypes(const gather_call *call) {
     if (indices != TDM_S32 && indices != TDM_S64)
         return tdm_fail(TDM_UNSUPPORTED, "gather: indices are %s; s32 and s64 are supported",
                         tdm_dtype_name(indices));
+    if (call->dequantizes && table == TDM_S32)
+        return tdm_fail(TDM_UNSUPPORTED,
+                        "gather: no kernel for a quantized table of s32, only for s8, u8 and s4");
+    if (call->dequantizes)
+        return TDM_OK;
     if (table != y)
         return tdm_fail(TDM_BAD_DTYPE, "gather: table is %s but y is %s", tdm_dtype_name(table),
                         tdm_dtype_name(y));
@@ -165,20 +240,33 @@ static tdm_status check_dtypes(const gather_call *call) {
     return TDM_OK;
 }
 
-static tdm_status check_gather(const gather_call *call) {
-    TDM_TRY(tdm_check_tensor("gather", "table", call->stream, call->table));
+static bool is_float(tdm_dtype dtype) {
+    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
+}
+
+static tdm_status check_gather(gather_call *call) {
+    const tdm_tensor *const table = call->table, *const y = call->y;
+    TDM_TRY(tdm_check_tensor("gather", "table", call->stream, table));
     TDM_TRY(tdm_check_tensor("gather", "indices", call->stream, call->indices));
-    TDM_TRY(tdm_check_output("gather", "y", call->stream, call->y));
+    TDM_TRY(tdm_check_output("gather", "y", call->stream, y));
+    call->dequantizes = table->scale && is_float(y->layout.dtype);
     TDM_TRY(check_shape(call));
     TDM_TRY(check_dtypes(call));
-    TDM_TRY(tdm_check_overlap("gather", "y", call->y, "table", call->table, false));
-    return tdm_check_overlap("gather", "y", call->y, "indices", call->indices, false);
+    TDM_TRY(tdm_check_overlap("gather", "y", y, "table", table, false));
+    TDM_TRY(tdm_check_overlap("gather", "y", y, "indices", call->indices, false));
+    if (!call->dequantizes)
+        return TDM_OK;
+    TDM_TRY(tdm_check_overlap("gather", "y", y, "the scales", table->scale, false));
+    return table->zero_point
+               ? tdm_check_overlap("gather", "y", y, "the zero points", table->zero_point, false)
+               : TDM_OK;
 }
 
 tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int axis,
                       const tdm_tensor *indices, tdm_tensor *y) {
-    const gather_call call = {
-        .stream = stream, .table = table, .indices = indices, .y = y, .axis = axis};
+    gather_call call = {.stream = stream, .table = table, .indices = indices, .y = y, .axis = axis};
     TDM_TRY(check_gather(&call));
-    return tdm_layout_elements(&y->layout) == 0 ? TDM_OK : gather_bits(&call);
+    if (tdm_layout_elements(&y->layout) == 0)
+        return TDM_OK;
+    return call.dequantizes ? gather_quantized(&call) : gather_bits(&call);
 }

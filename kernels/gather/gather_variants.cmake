@@ -18,3 +18,14 @@ gather(BITS 8 WIDTH 16 ARCH cuda)
 gather(BITS 16 WIDTH 8 ARCH cuda)
 gather(BITS 32 64 WIDTH 4 ARCH cuda)
 gather(BITS 8 16 32 64 WIDTH 1 ARCH any)
+
+foreach(form IN ITEMS 16:cpu 1:any)
+  string(REPLACE ":" ";" form "${form}")
+  list(POP_FRONT form width arch)
+  foreach(type IN ITEMS s8 u8 s4)
+    variant(NAME gather_quantized_${type}_x${width} OP GATHER_QUANTIZED SOURCE gather_quantized.cl
+            ARCH ${arch}
+            DEFINES DT=${type} N=${width}
+            PARAMETERS ${storage_${type}} ${width})
+  endforeach()
+endforeach()

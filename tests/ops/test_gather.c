@@ -1,10 +1,13 @@
-/* Every variant of gather is compared with a loop on the host on every device, bit for bit.
+/* Every variant of gather is compared with a loop on the host on every device, bit for bit. Tables
+ * are plain or quantized.
  * ctest: device timeout=240 */
+#include <math.h>
 #include <string.h>
 
 #include "api/device/core.h"
 #include "tests/support/devices/device_cases.h"
 #include "tests/support/devices/variant_cases.h"
+#include "tests/support/quant/quant_carrier.h"
 #include "tests/support/test_array.h"
 #include "tests/support/test_case.h"
 
@@ -173,6 +176,163 @@ TEST(every_variant) {
                                  2,
                                  2};
     test_every_variant(TDM_OP_GATHER, FACTORS, levels, one_case);
+}
+
+/* ---- quantized tables ---- */
+
+enum {
+    Q_CASE,
+    Q_TABLE,
+    Q_PARAMETERS,
+    Q_Y,
+    Q_SHARING,
+    Q_SCALE,
+    Q_ZERO,
+    Q_TYPE,
+    Q_OUTSIDE,
+    Q_FACTORS
+};
+
+static const tdm_dtype float_dtypes[] = {TDM_F32, TDM_F16, TDM_BF16};
+static const tdm_dtype zero_dtypes[] = {TDM_DTYPE_NONE, TDM_S32, TDM_S8, TDM_U8};
+
+static void check_dequantized(const gather_case *c, const quant_carrier *table,
+                              const test_array *indices, const test_array *y) {
+    for (int64_t i = 0; i < test_array_count(y); i++) {
+        const int64_t source = source_of(c, indices, i);
+        const double actual = test_array_fetched(y, i);
+        if (source < 0) {
+            if (!isnan(actual))
+                test_case_fail("element %lld is %g, its index is outside", (long long)i, actual);
+            continue;
+        }
+        const float expected = tdm_quant_dequantize((int32_t)test_array_get(&table->codes, source),
+                                                    quant_carrier_parameters(table, source));
+        if (!test_array_is_rounded(y, i, expected))
+            test_case_fail("element %lld is %a, element %lld of the table is %a", (long long)i,
+                           actual, (long long)source, (double)expected);
+    }
+}
+
+static void run_quantized(const test_device *device, const tdm_variant *variant,
+                          const gather_case *c, const int row[]) {
+    quant_carrier table;
+    test_array indices, y;
+    int64_t shape[TDM_MAX_RANK];
+    const int rank = output_shape(c, shape);
+    const quant_sharing sharing = (quant_sharing)row[Q_SHARING];
+    quant_carrier_create(&table, device, (tdm_dtype)variant->parameters[0], c->rank, c->table,
+                         (test_placement)row[Q_TABLE], sharing, float_dtypes[row[Q_SCALE]],
+                         zero_dtypes[row[Q_ZERO]], (test_placement)row[Q_PARAMETERS]);
+    test_array_create(&indices, device, row[Q_SCALE] == 1 ? TDM_S64 : TDM_S32, c->index_rank,
+                      c->indices, TEST_DENSE);
+    test_array_create(&y, device, float_dtypes[row[Q_TYPE]], rank, shape, (test_placement)row[Q_Y]);
+    test_array_fill(&table.codes, TEST_DATA_UNIT, 17);
+    quant_carrier_fill_parameters(&table, 3);
+    fill_indices(&indices, c->table[c->axis], row[Q_OUTSIDE] != 0, 5);
+    test_array_send(&y);
+    tdm_force_variant(variant->name);
+    const tdm_status status =
+        tdm_gather(device->stream, table.tensor, c->axis, indices.tensor, y.tensor);
+    tdm_force_variant(NULL);
+    const bool contiguous = row[Q_TABLE] <= TEST_PADDED && row[Q_Y] <= TEST_PADDED &&
+                            c->axis < c->rank - 1 && c->table[c->rank - 1] > 1;
+    const bool by_vectors =
+        sharing == SHARE_ALL || sharing == SHARE_ROWS || sharing == SHARE_VECTORS;
+    if (status != TDM_UNSUPPORTED || variant->parameters[1] == 1 || (contiguous && by_vectors)) {
+        TEST_OK(status);
+        test_array_fetch(&y);
+        check_dequantized(c, &table, &indices, &y);
+        if (test_array_count(&y) > 0)
+            test_case_end();
+    }
+    quant_carrier_destroy(&table);
+    test_array_destroy(&indices);
+    test_array_destroy(&y);
+}
+
+static void one_quantized_case(const test_device *device, const tdm_variant *variant,
+                               const int row[]) {
+    const gather_case *const c = &cases[row[Q_CASE]];
+    const tdm_dtype zero = zero_dtypes[row[Q_ZERO]];
+    char table[128], indices[128];
+    if (test_case_begin(
+            device, variant->name, "%s %s %s %s by %s, axis %d by %s%s, scale %s zero %s to %s %s",
+            test_shape_text(c->rank, c->table, table),
+            test_placement_name((test_placement)row[Q_TABLE]),
+            test_placement_name((test_placement)row[Q_PARAMETERS]),
+            tdm_dtype_name((tdm_dtype)variant->parameters[0]),
+            quant_sharing_name((quant_sharing)row[Q_SHARING]), c->axis,
+            test_shape_text(c->index_rank, c->indices, indices),
+            row[Q_OUTSIDE] ? " some outside" : "", tdm_dtype_name(float_dtypes[row[Q_SCALE]]),
+            zero == TDM_DTYPE_NONE ? "none" : tdm_dtype_name(zero),
+            tdm_dtype_name(float_dtypes[row[Q_TYPE]]),
+            test_placement_name((test_placement)row[Q_Y])))
+        run_quantized(device, variant, c, row);
+}
+
+TEST(every_variant_of_quantized_tables) {
+    const int levels[Q_FACTORS] = {test_is_small() ? SMALL_CASES : CASES,
+                                   TEST_PLACEMENTS,
+                                   TEST_PLACEMENTS,
+                                   TEST_PLACEMENTS,
+                                   SHARE_VECTORS + 1,
+                                   3,
+                                   4,
+                                   3,
+                                   2};
+    test_every_variant(TDM_OP_GATHER_QUANTIZED, Q_FACTORS, levels, one_quantized_case);
+}
+
+/* If y has the dtype of a quantized table, it gets the stored integers. */
+DEVICE_TEST(stored_integers_are_gathered) {
+    static const gather_case c = {2, {9, 37}, 0, 1, {5}};
+    quant_carrier table;
+    test_array indices, y;
+    quant_carrier_create(&table, device, TDM_S8, 2, c.table, TEST_DENSE, SHARE_ROWS, TDM_F16,
+                         TDM_DTYPE_NONE, TEST_DENSE);
+    test_array_create(&indices, device, TDM_S32, 1, c.indices, TEST_DENSE);
+    test_array_create(&y, device, TDM_S8, 2, DIMS(5, 37), TEST_DENSE);
+    test_array_fill(&table.codes, TEST_DATA_ANY_BITS, 8);
+    quant_carrier_fill_parameters(&table, 3);
+    fill_indices(&indices, 9, true, 1);
+    test_array_send(&y);
+    TEST_OK(tdm_gather(device->stream, table.tensor, 0, indices.tensor, y.tensor));
+    test_array_fetch(&y);
+    check(&c, &table.codes, &indices, &y);
+    quant_carrier_destroy(&table);
+    test_array_destroy(&indices);
+    test_array_destroy(&y);
+}
+
+DEVICE_TEST(misuse_of_quantized_tables_is_refused) {
+    quant_carrier table, sums;
+    test_array indices, y;
+    quant_carrier_create(&table, device, TDM_S4, 2, DIMS(4, 6), TEST_DENSE, SHARE_NONE, TDM_F32,
+                         TDM_S32, TEST_DENSE);
+    quant_carrier_create(&sums, device, TDM_S32, 2, DIMS(4, 6), TEST_DENSE, SHARE_ALL, TDM_F32,
+                         TDM_DTYPE_NONE, TEST_DENSE);
+    test_array_create(&indices, device, TDM_S32, 1, DIMS(4), TEST_DENSE);
+    test_array_create(&y, device, TDM_F32, 2, DIMS(4, 6), TEST_DENSE);
+    tdm_tensor *zeros;
+    const tdm_layout floats = {TDM_F32, 2, {4, 6}, {6, 1}};
+    TEST_OK(tdm_tensor_on_buffer(tdm_tensor_buffer(table.zero.tensor),
+                                 tdm_tensor_offset(table.zero.tensor), &floats, &zeros));
+    tdm_stream *const s = device->stream;
+    tdm_tensor *const k = indices.tensor;
+    TEST_REFUSED(tdm_gather(s, sums.tensor, 0, k, y.tensor), TDM_UNSUPPORTED,
+                 "no kernel for a quantized table of s32");
+    TEST_REFUSED(tdm_gather(s, table.codes.tensor, 0, k, y.tensor), TDM_BAD_DTYPE,
+                 "table is s4 but y is f32");
+    TEST_REFUSED(tdm_gather(s, table.tensor, 0, k, table.scale.tensor), TDM_BAD_ARGUMENT,
+                 "y overlaps the scales");
+    TEST_REFUSED(tdm_gather(s, table.tensor, 0, k, zeros), TDM_BAD_ARGUMENT,
+                 "y overlaps the zero points");
+    tdm_tensor_destroy(zeros);
+    quant_carrier_destroy(&table);
+    quant_carrier_destroy(&sums);
+    test_array_destroy(&indices);
+    test_array_destroy(&y);
 }
 
 /* ---- other properties ---- */

@@ -112,8 +112,10 @@ TDM_API tdm_status tdm_softmax(tdm_stream *stream, const tdm_tensor *x, int axis
  * device cannot report any other index: it gives elements whose bits are all set (a NaN for floats,
  * -1 for signed integers, 255 for u8). Nothing outside of table is read.
  *
- * y has table's dtype, any but s4, and the bits are unchanged. y must not overlap table or indices.
- * Since 0.2.
+ * y has table's dtype, any but s4, and the bits are unchanged. If table carries quantization
+ * parameters (quant.h), is s8, u8 or s4, and y is f32, f16 or bf16, then y is dequantized as by
+ * tdm_tensor_dequantize, and an index outside gives NaN. y must not overlap table, its parameters
+ * or indices. Since 0.2.
  */
 TDM_API tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int axis,
                               const tdm_tensor *indices, tdm_tensor *y);
