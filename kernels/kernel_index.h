@@ -60,6 +60,7 @@ extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor
     X(COPY)                                                                                        \
     X(FILL)                                                                                        \
     X(GATHER)                                                                                      \
+    X(SCATTER)                                                                                     \
     X(GATHER_QUANTIZED)                                                                            \
     X(REDUCE)                                                                                      \
     X(ARGMAX)                                                                                      \

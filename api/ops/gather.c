@@ -1,4 +1,4 @@
-/* These functions select elements of a tensor along one dimension by a tensor of indices. */
+/* These functions read or write the elements of a tensor that indices select along an axis. */
 #include <stdio.h>
 
 #include "api/quantize/quantize_loop.h"
@@ -13,7 +13,7 @@ enum {
  * for quantized tables. */
 enum {
     OF_Y = 0,
-    OF_TABLE,
+    OF_X, /* what is read: the table of gather */
     OF_INDICES,
     OPERANDS_OF_BITS,
     OF_SCALE = OPERANDS_OF_BITS,
@@ -22,10 +22,15 @@ enum {
     OPERANDS_OF_QUANTIZED
 };
 
+/* `whole` is the tensor with the axis: the table of gather, y of scatter. `part` has the dimensions
+ * of the indices in its place: y of gather, x of scatter. */
 typedef struct gather_call {
     tdm_stream *stream;
-    const tdm_tensor *table, *indices, *y;
+    const char *operation, *whole_name, *part_name;
+    tdm_op op;
+    const tdm_tensor *whole, *indices, *part;
     int axis;
+    int of_whole, of_part; /* their operands */
     bool dequantizes;
 } gather_call;
 
@@ -49,29 +54,30 @@ static int64_t parameter_stride(const tdm_tensor *parameter, int d) {
     return parameter && parameter->layout.shape[d] > 1 ? parameter->layout.strides[d] : 0;
 }
 
-/* The dimensions of y are those of the table before the axis, those of the indices, and those of
- * the table after the axis. */
+/* The dimensions of the part are those of the whole tensor before the axis, those of the indices,
+ * and those of the whole tensor after the axis. */
 static tdm_dim_list make_list(const gather_call *call) {
-    const tdm_tensor *const table = call->table;
+    const tdm_tensor *const whole = call->whole;
     const tdm_layout *const indices = &call->indices->layout;
     tdm_dim_list list = {.operands = call->dequantizes ? OPERANDS_OF_QUANTIZED : OPERANDS_OF_BITS};
-    for (int d = 0; d < call->y->layout.rank; d++) {
+    for (int d = 0; d < call->part->layout.rank; d++) {
         const int index = d - call->axis;
-        int64_t strides[TDM_LOOP_OPERANDS] = {[OF_Y] = call->y->layout.strides[d], [OF_BLOCK] = 1};
+        int64_t strides[TDM_LOOP_OPERANDS] = {[OF_BLOCK] = 1};
+        strides[call->of_part] = call->part->layout.strides[d];
         if (index >= 0 && index < indices->rank) {
             strides[OF_INDICES] = indices->strides[index];
         } else {
-            const int of_table = index < 0 ? d : d - indices->rank + 1;
-            strides[OF_TABLE] = table->layout.strides[of_table];
+            const int own = index < 0 ? d : d - indices->rank + 1;
+            strides[call->of_whole] = whole->layout.strides[own];
             if (call->dequantizes) {
-                strides[OF_SCALE] = parameter_stride(table->scale, of_table);
-                strides[OF_ZERO] = parameter_stride(table->zero_point, of_table);
-                strides[OF_BLOCK] = block_of(table, of_table);
+                strides[OF_SCALE] = parameter_stride(whole->scale, own);
+                strides[OF_ZERO] = parameter_stride(whole->zero_point, own);
+                strides[OF_BLOCK] = block_of(whole, own);
             }
         }
-        tdm_dim_list_add(&list, call->y->layout.shape[d], strides);
+        tdm_dim_list_add(&list, call->part->layout.shape[d], strides);
     }
-    tdm_dim_list_sort(&list, OF_Y);
+    tdm_dim_list_sort(&list, call->of_part);
     return list;
 }
 
@@ -121,8 +127,8 @@ static const char *gather_supports(const void *given, const tdm_variant *variant
         return "neighbouring elements of the output have different indices";
     if (loop->step[OF_Y] != 1)
         return "the output rows are not contiguous";
-    if (loop->step[OF_TABLE] != 1)
-        return "the rows of the table are not contiguous";
+    if (loop->step[OF_X] != 1)
+        return "the rows of the input are not contiguous";
     if (loop->operands == OPERANDS_OF_QUANTIZED && loop->step[OF_BLOCK] < loop->inner &&
         loop->step[OF_BLOCK] % width != 0)
         return "the elements of a vector have different parameters";
@@ -131,112 +137,117 @@ static const char *gather_supports(const void *given, const tdm_variant *variant
                : NULL;
 }
 
-static tdm_status select_kernel(tdm_stream *stream, tdm_op op, gather_problem *problem,
+static tdm_status select_kernel(const gather_call *call, gather_problem *problem,
                                 tdm_kernel **kernel) {
+    const tdm_device *const device = call->stream->device;
     const tdm_variant *variant;
     problem->apply_preferences = true;
-    tdm_status status = tdm_select_variant(stream->device, op, "gather", NULL, gather_supports,
+    tdm_status status = tdm_select_variant(device, call->op, call->operation, NULL, gather_supports,
                                            problem, NULL, 0, &variant);
     if (status == TDM_UNSUPPORTED) {
         // A forced variant may run where it would not be chosen.
         problem->apply_preferences = false;
-        status = tdm_select_variant(stream->device, op, "gather", NULL, gather_supports, problem,
-                                    NULL, 0, &variant);
+        status = tdm_select_variant(device, call->op, call->operation, NULL, gather_supports,
+                                    problem, NULL, 0, &variant);
     }
     TDM_TRY(status);
-    return tdm_stream_kernel(stream, "gather", variant, kernel);
+    return tdm_stream_kernel(call->stream, call->operation, variant, kernel);
 }
 
 /* ---- the launch ------------------------------------------------------------------------------ */
 
-/* The part of the table that is read is at most as large as y. */
+/* At most as many bytes of the whole tensor are accessed as the other one has. */
 static tdm_gather_arg gather_arg(const gather_call *call) {
-    const tdm_tensor *const both[] = {call->y, call->y};
-    return (tdm_gather_arg){.count = call->table->layout.shape[call->axis],
-                            .stride = call->table->layout.strides[call->axis],
+    const tdm_tensor *const both[] = {call->part, call->part};
+    return (tdm_gather_arg){.count = call->whole->layout.shape[call->axis],
+                            .stride = call->whole->layout.strides[call->axis],
                             .indices_64 = call->indices->layout.dtype == TDM_S64,
                             .streams = tdm_exceed_caches(both, 2)};
 }
 
-static tdm_status gather_bits(const gather_call *call) {
-    gather_problem problem = {.storage = tdm_dtype_info(call->y->layout.dtype)->unit_bytes};
+static tdm_status move_bits(const gather_call *call) {
+    gather_problem problem = {.storage = tdm_dtype_info(call->part->layout.dtype)->unit_bytes};
     tdm_kernel *kernel;
     make_problem(&problem, call);
-    TDM_TRY(select_kernel(call->stream, TDM_OP_GATHER, &problem, &kernel));
+    TDM_TRY(select_kernel(call, &problem, &kernel));
     const tdm_gather_arg arg = gather_arg(call);
-    const tdm_arg buffers[] = {tdm_arg_tensor(call->table), tdm_arg_tensor(call->indices),
-                               tdm_arg_tensor(call->y)};
+    const bool reads_whole = call->of_whole == OF_X;
+    const tdm_arg buffers[] = {tdm_arg_tensor(reads_whole ? call->whole : call->part),
+                               tdm_arg_tensor(call->indices),
+                               tdm_arg_tensor(reads_whole ? call->part : call->whole)};
     const tdm_arg extra = tdm_arg_blob(&arg, sizeof arg);
-    return tdm_loop_enqueue(call->stream, "gather", kernel, &problem.loop, buffers,
+    return tdm_loop_enqueue(call->stream, call->operation, kernel, &problem.loop, buffers,
                             OPERANDS_OF_BITS, &extra);
 }
 
 static tdm_status gather_quantized(const gather_call *call) {
-    const tdm_tensor *const table = call->table;
+    const tdm_tensor *const table = call->whole;
     const tdm_tensor *const zero = table->zero_point ? table->zero_point : table->scale;
     gather_problem problem = {.storage = (int)table->layout.dtype};
     tdm_kernel *kernel;
     make_problem(&problem, call);
-    TDM_TRY(select_kernel(call->stream, TDM_OP_GATHER_QUANTIZED, &problem, &kernel));
+    TDM_TRY(select_kernel(call, &problem, &kernel));
     const tdm_gather_quantized_arg arg = {
         .gather = gather_arg(call),
         .block = block_of(table, call->axis),
         .scale_stride = parameter_stride(table->scale, call->axis),
         .zero_stride = parameter_stride(table->zero_point, call->axis),
         .side = tdm_quant_side_of(table),
-        .target_type = (int)call->y->layout.dtype,
+        .target_type = (int)call->part->layout.dtype,
         .has_blocks = has_blocks(problem.loop.strides[OF_BLOCK].v, problem.loop.rank)};
     const tdm_arg buffers[] = {tdm_arg_elements(table, 0), tdm_arg_tensor(call->indices),
                                tdm_arg_tensor(table->scale), tdm_arg_tensor(zero),
-                               tdm_arg_tensor(call->y)};
+                               tdm_arg_tensor(call->part)};
     const tdm_arg extra = tdm_arg_blob(&arg, sizeof arg);
-    return tdm_loop_enqueue(call->stream, "gather", kernel, &problem.loop, buffers,
+    return tdm_loop_enqueue(call->stream, call->operation, kernel, &problem.loop, buffers,
                             sizeof buffers / sizeof buffers[0], &extra);
 }
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
 static tdm_status check_shape(const gather_call *call) {
-    const tdm_layout *const table = &call->table->layout, *const indices = &call->indices->layout;
-    if (call->axis < 0 || call->axis >= table->rank)
-        return tdm_fail(TDM_BAD_ARGUMENT, "gather: axis %d is outside the rank of table, %d",
-                        call->axis, table->rank);
-    tdm_layout expected = {.rank = table->rank - 1 + indices->rank};
+    const tdm_layout *const whole = &call->whole->layout, *const indices = &call->indices->layout;
+    if (call->axis < 0 || call->axis >= whole->rank)
+        return tdm_fail(TDM_BAD_ARGUMENT, "%s: axis %d is outside the rank of %s, %d",
+                        call->operation, call->axis, call->whole_name, whole->rank);
+    tdm_layout expected = {.rank = whole->rank - 1 + indices->rank};
     if (expected.rank > TDM_MAX_RANK)
-        return tdm_fail(TDM_BAD_SHAPE, "gather: y would have %d dimensions, at most %d",
-                        expected.rank, TDM_MAX_RANK);
+        return tdm_fail(TDM_BAD_SHAPE, "%s: %s would have %d dimensions, at most %d",
+                        call->operation, call->part_name, expected.rank, TDM_MAX_RANK);
     int rank = 0;
     for (int d = 0; d < call->axis; d++)
-        expected.shape[rank++] = table->shape[d];
+        expected.shape[rank++] = whole->shape[d];
     for (int d = 0; d < indices->rank; d++)
         expected.shape[rank++] = indices->shape[d];
-    for (int d = call->axis + 1; d < table->rank; d++)
-        expected.shape[rank++] = table->shape[d];
-    if (tdm_layout_same_shape(&expected, &call->y->layout))
+    for (int d = call->axis + 1; d < whole->rank; d++)
+        expected.shape[rank++] = whole->shape[d];
+    if (tdm_layout_same_shape(&expected, &call->part->layout))
         return TDM_OK;
     char actual_text[TDM_SHAPE_TEXT], expected_text[TDM_SHAPE_TEXT];
-    return tdm_fail(TDM_BAD_SHAPE, "gather: y has shape %s, this table and these indices need %s",
-                    tdm_layout_text(&call->y->layout, actual_text),
+    return tdm_fail(TDM_BAD_SHAPE, "%s: %s has shape %s, this %s and these indices need %s",
+                    call->operation, call->part_name,
+                    tdm_layout_text(&call->part->layout, actual_text), call->whole_name,
                     tdm_layout_text(&expected, expected_text));
 }
 
 static tdm_status check_dtypes(const gather_call *call) {
-    const tdm_dtype table = call->table->layout.dtype, y = call->y->layout.dtype;
+    const tdm_dtype whole = call->whole->layout.dtype, part = call->part->layout.dtype;
     const tdm_dtype indices = call->indices->layout.dtype;
     if (indices != TDM_S32 && indices != TDM_S64)
-        return tdm_fail(TDM_UNSUPPORTED, "gather: indices are %s; s32 and s64 are supported",
-                        tdm_dtype_name(indices));
-    if (call->dequantizes && table == TDM_S32)
+        return tdm_fail(TDM_UNSUPPORTED, "%s: indices are %s; s32 and s64 are supported",
+                        call->operation, tdm_dtype_name(indices));
+    if (call->dequantizes && whole == TDM_S32)
         return tdm_fail(TDM_UNSUPPORTED,
                         "gather: no kernel for a quantized table of s32, only for s8, u8 and s4");
     if (call->dequantizes)
         return TDM_OK;
-    if (table != y)
-        return tdm_fail(TDM_BAD_DTYPE, "gather: table is %s but y is %s", tdm_dtype_name(table),
-                        tdm_dtype_name(y));
-    if (tdm_dtype_info(y)->elements_per_unit > 1)
-        return tdm_fail(TDM_UNSUPPORTED, "gather: no kernel writes %s, whose elements share bytes",
-                        tdm_dtype_name(y));
+    if (whole != part)
+        return tdm_fail(TDM_BAD_DTYPE, "%s: %s is %s but %s is %s", call->operation,
+                        call->whole_name, tdm_dtype_name(whole), call->part_name,
+                        tdm_dtype_name(part));
+    if (tdm_dtype_info(part)->elements_per_unit > 1)
+        return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel writes %s, whose elements share bytes",
+                        call->operation, tdm_dtype_name(part));
     return TDM_OK;
 }
 
@@ -244,18 +255,7 @@ static bool is_float(tdm_dtype dtype) {
     return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
 }
 
-static tdm_status check_gather(gather_call *call) {
-    const tdm_tensor *const table = call->table, *const y = call->y;
-    TDM_TRY(tdm_check_tensor("gather", "table", call->stream, table));
-    TDM_TRY(tdm_check_tensor("gather", "indices", call->stream, call->indices));
-    TDM_TRY(tdm_check_output("gather", "y", call->stream, y));
-    call->dequantizes = table->scale && is_float(y->layout.dtype);
-    TDM_TRY(check_shape(call));
-    TDM_TRY(check_dtypes(call));
-    TDM_TRY(tdm_check_overlap("gather", "y", y, "table", table, false));
-    TDM_TRY(tdm_check_overlap("gather", "y", y, "indices", call->indices, false));
-    if (!call->dequantizes)
-        return TDM_OK;
+static tdm_status check_parameters(const tdm_tensor *table, const tdm_tensor *y) {
     TDM_TRY(tdm_check_overlap("gather", "y", y, "the scales", table->scale, false));
     return table->zero_point
                ? tdm_check_overlap("gather", "y", y, "the zero points", table->zero_point, false)
@@ -264,9 +264,53 @@ static tdm_status check_gather(gather_call *call) {
 
 tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int axis,
                       const tdm_tensor *indices, tdm_tensor *y) {
-    gather_call call = {.stream = stream, .table = table, .indices = indices, .y = y, .axis = axis};
-    TDM_TRY(check_gather(&call));
+    gather_call call = {.stream = stream,
+                        .operation = "gather",
+                        .whole_name = "table",
+                        .part_name = "y",
+                        .op = TDM_OP_GATHER,
+                        .whole = table,
+                        .indices = indices,
+                        .part = y,
+                        .axis = axis,
+                        .of_whole = OF_X,
+                        .of_part = OF_Y};
+    TDM_TRY(tdm_check_tensor("gather", "table", stream, table));
+    TDM_TRY(tdm_check_tensor("gather", "indices", stream, indices));
+    TDM_TRY(tdm_check_output("gather", "y", stream, y));
+    call.dequantizes = table->scale && is_float(y->layout.dtype);
+    TDM_TRY(check_shape(&call));
+    TDM_TRY(check_dtypes(&call));
+    TDM_TRY(tdm_check_overlap("gather", "y", y, "table", table, false));
+    TDM_TRY(tdm_check_overlap("gather", "y", y, "indices", indices, false));
+    if (call.dequantizes) {
+        TDM_TRY(check_parameters(table, y));
+        call.op = TDM_OP_GATHER_QUANTIZED;
+    }
     if (tdm_layout_elements(&y->layout) == 0)
         return TDM_OK;
-    return call.dequantizes ? gather_quantized(&call) : gather_bits(&call);
+    return call.dequantizes ? gather_quantized(&call) : move_bits(&call);
+}
+
+tdm_status tdm_scatter(tdm_stream *stream, const tdm_tensor *x, int axis, const tdm_tensor *indices,
+                       tdm_tensor *y) {
+    const gather_call call = {.stream = stream,
+                              .operation = "scatter",
+                              .whole_name = "y",
+                              .part_name = "x",
+                              .op = TDM_OP_SCATTER,
+                              .whole = y,
+                              .indices = indices,
+                              .part = x,
+                              .axis = axis,
+                              .of_whole = OF_Y,
+                              .of_part = OF_X};
+    TDM_TRY(tdm_check_tensor("scatter", "x", stream, x));
+    TDM_TRY(tdm_check_tensor("scatter", "indices", stream, indices));
+    TDM_TRY(tdm_check_output("scatter", "y", stream, y));
+    TDM_TRY(check_shape(&call));
+    TDM_TRY(check_dtypes(&call));
+    TDM_TRY(tdm_check_overlap("scatter", "y", y, "x", x, false));
+    TDM_TRY(tdm_check_overlap("scatter", "y", y, "indices", indices, false));
+    return tdm_layout_elements(&x->layout) == 0 ? TDM_OK : move_bits(&call);
 }

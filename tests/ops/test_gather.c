@@ -1,7 +1,8 @@
-/* Every variant of gather is compared with a loop on the host on every device, bit for bit. Tables
- * are plain or quantized.
+/* Every variant of gather and scatter is compared with a loop on the host on every device, bit for
+ * bit. Tables are plain or quantized.
  * ctest: device timeout=240 */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "api/device/core.h"
@@ -154,6 +155,75 @@ static void run_case(const test_device *device, const tdm_variant *variant, cons
     test_array_destroy(&y);
 }
 
+/* ---- scatter ---- */
+
+/* Indices are distinct, some of them negative. With `outside`, or if there are no more, an index is
+ * outside. */
+static void fill_distinct_indices(test_array *indices, int64_t n, bool outside) {
+    for (int64_t i = 0; i < test_array_count(indices); i++) {
+        const int64_t position = n - 1 - i;
+        const int64_t index = i % 2 == 0 ? position : position - n;
+        const bool is_outside = position < 0 || (outside && i % 3 == 1);
+        test_array_put(indices, i, (double)(!is_outside ? index : i % 2 == 0 ? n + i : -n - 1 - i));
+    }
+    test_array_send(indices);
+}
+
+static void check_scattered(const gather_case *c, const test_array *x, const test_array *indices,
+                            const test_array *y) {
+    const int64_t count = test_array_count(y);
+    const size_t bytes = (size_t)tdm_dtype_info(y->layout.dtype)->unit_bytes;
+    int64_t *const sources = malloc(((size_t)count + 1) * sizeof *sources);
+    assert_non_null(sources);
+    for (int64_t i = 0; i < count; i++)
+        sources[i] = -1;
+    for (int64_t i = 0; i < test_array_count(x); i++) {
+        const int64_t target = source_of(c, indices, i);
+        if (target >= 0)
+            sources[target] = i;
+    }
+    for (int64_t i = 0; i < count; i++) {
+        const void *const expected =
+            sources[i] < 0 ? test_array_bits(y, i) : test_array_bits(x, sources[i]);
+        if (memcmp(test_array_fetched_bits(y, i), expected, bytes) != 0)
+            test_case_fail("element %lld is not element %lld of x", (long long)i,
+                           (long long)sources[i]);
+    }
+    free(sources);
+}
+
+/* The table of the case is y. */
+static void run_scatter(const test_device *device, const tdm_variant *variant, const gather_case *c,
+                        const int row[]) {
+    test_array x, indices, y;
+    int64_t shape[TDM_MAX_RANK];
+    const int rank = output_shape(c, shape);
+    const tdm_dtype dtype = dtype_of(variant->parameters[0], row[F_DTYPE]);
+    test_array_create(&y, device, dtype, c->rank, c->table, (test_placement)row[F_TABLE]);
+    test_array_create(&indices, device, row[F_INDEX_64] ? TDM_S64 : TDM_S32, c->index_rank,
+                      c->indices, (test_placement)row[F_INDICES]);
+    test_array_create(&x, device, dtype, rank, shape, (test_placement)row[F_Y]);
+    test_array_fill(&x, TEST_DATA_ANY_BITS, 31);
+    test_array_fill(&y, TEST_DATA_ANY_BITS, 32);
+    fill_distinct_indices(&indices, c->table[c->axis], row[F_OUTSIDE] != 0);
+    tdm_force_variant(variant->name);
+    const tdm_status status =
+        tdm_scatter(device->stream, x.tensor, c->axis, indices.tensor, y.tensor);
+    tdm_force_variant(NULL);
+    const bool contiguous = row[F_TABLE] <= TEST_PADDED && row[F_Y] <= TEST_PADDED &&
+                            c->axis < c->rank - 1 && c->table[c->rank - 1] > 1;
+    if (status != TDM_UNSUPPORTED || variant->parameters[1] == 1 || contiguous) {
+        TEST_OK(status);
+        test_array_fetch(&y);
+        check_scattered(c, &x, &indices, &y);
+        if (test_array_count(&x) > 0)
+            test_case_end();
+    }
+    test_array_destroy(&x);
+    test_array_destroy(&indices);
+    test_array_destroy(&y);
+}
+
 static void one_case(const test_device *device, const tdm_variant *variant, const int row[]) {
     const gather_case *const c = &cases[row[F_CASE]];
     char table[128], indices[128];
@@ -163,11 +233,15 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
                         test_shape_text(c->index_rank, c->indices, indices),
                         test_placement_name((test_placement)row[F_INDICES]),
                         row[F_INDEX_64] ? "s64" : "s32", row[F_OUTSIDE] ? " some outside" : "",
-                        test_placement_name((test_placement)row[F_Y])))
-        run_case(device, variant, c, row);
+                        test_placement_name((test_placement)row[F_Y]))) {
+        if (variant->op == TDM_OP_SCATTER)
+            run_scatter(device, variant, c, row);
+        else
+            run_case(device, variant, c, row);
+    }
 }
 
-TEST(every_variant) {
+static void every_variant(tdm_op op) {
     const int levels[FACTORS] = {test_is_small() ? SMALL_CASES : CASES,
                                  TEST_PLACEMENTS,
                                  TEST_PLACEMENTS,
@@ -175,7 +249,15 @@ TEST(every_variant) {
                                  DTYPES_OF_SIZE,
                                  2,
                                  2};
-    test_every_variant(TDM_OP_GATHER, FACTORS, levels, one_case);
+    test_every_variant(op, FACTORS, levels, one_case);
+}
+
+TEST(every_variant_of_gather) {
+    every_variant(TDM_OP_GATHER);
+}
+
+TEST(every_variant_of_scatter) {
+    every_variant(TDM_OP_SCATTER);
 }
 
 /* ---- quantized tables ---- */
@@ -396,10 +478,10 @@ DEVICE_TEST(misuse_is_refused) {
     test_array_send(&table);
     test_array_send(&indices);
     test_array_send(&y);
-    tdm_tensor *part, *repeated, *seven, *bits, *nibbles_of_y;
+    tdm_tensor *part, *repeated, *eight_dimensions, *bits, *nibbles_of_y;
     TEST_OK(tdm_tensor_slice(y.tensor, 1, 0, 5, 1, &part));
     TEST_OK(tdm_tensor_view(y.tensor, 2, DIMS(4, 6), DIMS(0, 1), 0, &repeated));
-    TEST_OK(tdm_tensor_reshape(indices.tensor, 8, DIMS(1, 1, 1, 1, 1, 1, 1, 4), &seven));
+    TEST_OK(tdm_tensor_reshape(indices.tensor, 8, DIMS(1, 1, 1, 1, 1, 1, 1, 4), &eight_dimensions));
     TEST_OK(tdm_tensor_create(device->device, TDM_S4, 2, DIMS(4, 6), &nibbles_of_y));
     const tdm_layout own_memory = {TDM_F32, 2, {4, 6}, {6, 1}};
     tdm_tensor *whole;
@@ -413,7 +495,8 @@ DEVICE_TEST(misuse_is_refused) {
     TEST_REFUSED(tdm_gather(s, t, -1, k, y.tensor), TDM_BAD_ARGUMENT, "axis -1");
     TEST_REFUSED(tdm_gather(s, t, 0, k, part), TDM_BAD_SHAPE,
                  "y has shape [4, 5], this table and these indices need [4, 6]");
-    TEST_REFUSED(tdm_gather(s, t, 0, seven, y.tensor), TDM_BAD_SHAPE, "9 dimensions, at most 8");
+    TEST_REFUSED(tdm_gather(s, t, 0, eight_dimensions, y.tensor), TDM_BAD_SHAPE,
+                 "9 dimensions, at most 8");
     TEST_REFUSED(tdm_gather(s, t, 0, k, halves.tensor), TDM_BAD_DTYPE, "table is f32 but y is f16");
     TEST_REFUSED(tdm_gather(s, nibbles.tensor, 0, k, nibbles_of_y), TDM_UNSUPPORTED,
                  "no kernel writes s4");
@@ -430,10 +513,19 @@ DEVICE_TEST(misuse_is_refused) {
     TEST_REFUSED(tdm_gather(s, t, 0, NULL, y.tensor), TDM_BAD_ARGUMENT, "indices is NULL");
     TEST_REFUSED(tdm_gather(s, t, 0, k, NULL), TDM_BAD_ARGUMENT, "gather: y is NULL");
     TEST_REFUSED(tdm_gather(NULL, t, 0, k, y.tensor), TDM_BAD_ARGUMENT, "stream is NULL");
+    TEST_REFUSED(tdm_scatter(s, y.tensor, 2, k, t), TDM_BAD_ARGUMENT, "the rank of y, 2");
+    TEST_REFUSED(tdm_scatter(s, part, 0, k, t), TDM_BAD_SHAPE,
+                 "x has shape [4, 5], this y and these indices need [4, 6]");
+    TEST_REFUSED(tdm_scatter(s, halves.tensor, 0, k, t), TDM_BAD_DTYPE, "y is f32 but x is f16");
+    TEST_REFUSED(tdm_scatter(s, y.tensor, 0, floats, t), TDM_UNSUPPORTED, "scatter: indices are");
+    TEST_REFUSED(tdm_scatter(s, y.tensor, 0, k, repeated), TDM_BAD_ARGUMENT, "of the output y");
+    TEST_REFUSED(tdm_scatter(s, t, 0, k, t), TDM_BAD_ARGUMENT, "the output y overlaps x");
+    TEST_REFUSED(tdm_scatter(s, t, 0, first_four, bits), TDM_BAD_ARGUMENT, "y overlaps indices");
+    TEST_REFUSED(tdm_scatter(s, NULL, 0, k, t), TDM_BAD_ARGUMENT, "scatter: x is NULL");
     test_array_expect_unchanged(&y);
     test_array_expect_unchanged(&table);
-    tdm_tensor *const made[] = {part,  repeated, seven,      bits,
-                                whole, floats,   first_four, nibbles_of_y};
+    tdm_tensor *const made[] = {part,  repeated, eight_dimensions, bits,
+                                whole, floats,   first_four,       nibbles_of_y};
     for (size_t i = 0; i < sizeof made / sizeof made[0]; i++)
         tdm_tensor_destroy(made[i]);
     test_array_destroy(&table);

@@ -1,5 +1,5 @@
 /*
- * Elementwise operations with broadcasting, reductions, softmax, gather.
+ * Elementwise operations with broadcasting, reductions, softmax, gather, scatter.
  *
  * All operations enqueue on a stream and return. All tensors must be on the stream's device. Inputs
  * may have any strides. Elements of the output must not overlap each other. The output may be the
@@ -119,6 +119,16 @@ TDM_API tdm_status tdm_softmax(tdm_stream *stream, const tdm_tensor *x, int axis
  */
 TDM_API tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int axis,
                               const tdm_tensor *indices, tdm_tensor *y);
+
+/*
+ * The reverse of tdm_gather: y[b…, indices[i…], a…] = x[b…, i…, a…]. x has the shape that
+ * tdm_gather would give for y and these indices, and the dtype of y, any but s4. All other elements
+ * of y stay as they are. An index outside of [-n, n) is skipped. If two indices are equal, each
+ * element is one of those written to it, not always the same one, and not always of one row. y must
+ * not overlap x or indices. Since 0.2.
+ */
+TDM_API tdm_status tdm_scatter(tdm_stream *stream, const tdm_tensor *x, int axis,
+                               const tdm_tensor *indices, tdm_tensor *y);
 
 #ifdef __cplusplus
 }
