@@ -47,7 +47,7 @@ macro(set_words)
   set(dot_define_arm_dot TDM_DOT4_ARM)
   set(dot_define_qcom_dot TDM_DOT4_QCOM)
 
-  set(variant_tables gemm gemm_int gemm_weights elementwise quantize copy gather reduce probe)
+  set(variant_tables gemm gemm_int gemm_weights elementwise quantize copy gather reduce nn probe)
 endmacro()
 
 # Adds one variant.

@@ -17,7 +17,6 @@ enum {
     HEAD = WIDTH / HEADS
 };
 enum {
-    HALF = HEAD / 2,
     KV_WIDTH = KV_HEADS * HEAD,
     HIDDEN = 512,
     POSITIONS = 16
@@ -103,12 +102,11 @@ static void free_weight(weight *w) {
 
 static struct {
     weight query, key, value, output, gate, up, down;
-    float gain_host[WIDTH], cosines_host[POSITIONS * HALF], sines_host[POSITIONS * HALF];
-    tdm_tensor *gain, *cosines, *sines;
+    float gain_host[WIDTH];
+    tdm_tensor *gain, *frequencies, *position;
     tdm_tensor *keys, *values; /* the cache, [heads][positions][head] of f16 */
     tdm_tensor *x, *normal;    /* the residual stream; the normalized values */
-    tdm_tensor *q, *k, *v, *turned_q, *turned_k, *attended, *scores;
-    tdm_tensor *part, *other; /* for the rotation */
+    tdm_tensor *q, *k, *v, *attended, *scores;
     tdm_tensor *gated, *upper;
 } m;
 
@@ -128,35 +126,11 @@ static void normalize(void) {
     check(tdm_norm(stream, TDM_NORM_RMS, m.x, (float)epsilon, &operands, m.normal));
 }
 
-/* Computes half of a rotation: y = a * s - b * t, or y = a * s + b * t. */
-static void turn(tdm_binary op, const tdm_tensor *a, const tdm_tensor *s, const tdm_tensor *b,
-                 const tdm_tensor *t, tdm_tensor *y) {
-    tdm_tensor *const one = slice(m.part, 0, 0, tdm_tensor_dim(a, 0));
-    tdm_tensor *const two = slice(m.other, 0, 0, tdm_tensor_dim(a, 0));
-    check(tdm_binary_op(stream, TDM_MUL, a, s, one));
-    check(tdm_binary_op(stream, TDM_MUL, b, t, two));
-    check(tdm_binary_op(stream, op, one, two, y));
-    tdm_tensor_destroy(one);
-    tdm_tensor_destroy(two);
-}
-
-/*
- * Applies the rotary embedding to the pairs (i, i + HALF) of each head. The shape of x is [1][heads
- * * head], and that of y is [heads][head].
- */
-static void rotate(const tdm_tensor *x, int position, tdm_tensor *y) {
-    tdm_tensor *const heads = reshaped(x, 2, tdm_tensor_dim(y, 0), HEAD, 0);
-    tdm_tensor *views[] = {heads,
-                           slice(heads, 1, 0, HALF),
-                           slice(heads, 1, HALF, HEAD),
-                           slice(m.cosines, 0, position, position + 1),
-                           slice(m.sines, 0, position, position + 1),
-                           slice(y, 1, 0, HALF),
-                           slice(y, 1, HALF, HEAD)};
-    turn(TDM_SUB, views[1], views[3], views[2], views[4], views[5]);
-    turn(TDM_ADD, views[2], views[3], views[1], views[4], views[6]);
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        tdm_tensor_destroy(views[i]);
+/* Turns the pairs (2i, 2i + 1) of each head in place. x is [1][heads * HEAD]. */
+static void rotate(tdm_tensor *x, int heads) {
+    tdm_tensor *const rows = reshaped(x, 2, heads, HEAD, 0);
+    check(tdm_rope(stream, TDM_ROPE_INTERLEAVED, rows, m.position, m.frequencies, rows));
+    tdm_tensor_destroy(rows);
 }
 
 /* Stores x, rounded to f16, at position `position` of the cache. */
@@ -173,7 +147,7 @@ static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
  * The rows of a matrix are the queries of a group.
  */
 static void attend(int length) {
-    tdm_tensor *const q = reshaped(m.turned_q, 3, KV_HEADS, GROUP, HEAD);
+    tdm_tensor *const q = reshaped(m.q, 3, KV_HEADS, GROUP, HEAD);
     tdm_tensor *const keys = slice(m.keys, 1, 0, length), *transposed;
     tdm_tensor *const values = slice(m.values, 1, 0, length);
     tdm_tensor *const scores = slice(m.scores, 2, 0, length);
@@ -192,9 +166,10 @@ static void step(int position) {
     multiply(m.normal, &m.query, m.q, TDM_ACT_NONE, NULL);
     multiply(m.normal, &m.key, m.k, TDM_ACT_NONE, NULL);
     multiply(m.normal, &m.value, m.v, TDM_ACT_NONE, NULL);
-    rotate(m.q, position, m.turned_q);
-    rotate(m.k, position, m.turned_k);
-    store(m.keys, position, m.turned_k);
+    check(tdm_tensor_fill(stream, position, m.position));
+    rotate(m.q, HEADS);
+    rotate(m.k, KV_HEADS);
+    store(m.keys, position, m.k);
     store(m.values, position, m.v);
     attend(position + 1);
     multiply(attended, &m.output, m.x, TDM_ACT_NONE, m.x); // D may be the residual
@@ -227,14 +202,11 @@ static void normalize_host(const double *x, double *y) {
 }
 
 static void rotate_host(double *x, int heads, int position) {
-    for (int i = 0; i < heads * HEAD; i++) {
-        if (i % HEAD >= HALF)
-            continue;
-        const double c = (double)m.cosines_host[position * HALF + i % HEAD];
-        const double s = (double)m.sines_host[position * HALF + i % HEAD];
-        const double a = x[i], b = x[i + HALF];
-        x[i] = a * c - b * s;
-        x[i + HALF] = b * c + a * s;
+    for (int i = 0; i < heads * HEAD; i += 2) {
+        const double angle = position / pow(10000, i % HEAD / (double)HEAD);
+        const double a = x[i], b = x[i + 1];
+        x[i] = a * cos(angle) - b * sin(angle);
+        x[i + 1] = b * cos(angle) + a * sin(angle);
     }
 }
 
@@ -293,42 +265,33 @@ static void make_model(void) {
     m.up = make_weight(HIDDEN, WIDTH);
     m.down = make_weight(WIDTH, HIDDEN);
     fill_at_random(m.gain_host, WIDTH, 1);
-    for (int i = 0; i < POSITIONS * HALF; i++) {
-        const double angle = i / HALF / pow(10000, i % HALF / (double)HALF);
-        m.cosines_host[i] = (float)cos(angle);
-        m.sines_host[i] = (float)sin(angle);
-    }
+    const tdm_rope_desc rope = TDM_ROPE_DESC_INIT;
+    m.frequencies = make(TDM_F32, 2, 3, HEAD / 2, 0);
+    check(tdm_rope_frequencies(stream, &rope, m.frequencies));
     m.gain = make(TDM_F32, 1, WIDTH, 0, 0);
-    m.cosines = make(TDM_F32, 2, POSITIONS, HALF, 0);
-    m.sines = make(TDM_F32, 2, POSITIONS, HALF, 0);
     check(tdm_tensor_write(stream, m.gain_host, sizeof m.gain_host, NULL, m.gain));
-    check(tdm_tensor_write(stream, m.cosines_host, sizeof m.cosines_host, NULL, m.cosines));
-    check(tdm_tensor_write(stream, m.sines_host, sizeof m.sines_host, NULL, m.sines));
 }
 
 static void make_places(void) {
     m.keys = make(TDM_F16, 3, KV_HEADS, POSITIONS, HEAD);
     m.values = make(TDM_F16, 3, KV_HEADS, POSITIONS, HEAD);
+    m.position = make(TDM_S32, 0, 0, 0, 0);
     m.x = make(TDM_F32, 2, 1, WIDTH, 0);
     m.normal = make(TDM_F32, 2, 1, WIDTH, 0);
     m.q = make(TDM_F32, 2, 1, WIDTH, 0);
     m.k = make(TDM_F32, 2, 1, KV_WIDTH, 0);
     m.v = make(TDM_F32, 2, 1, KV_WIDTH, 0);
-    m.turned_q = make(TDM_F32, 2, HEADS, HEAD, 0);
-    m.turned_k = make(TDM_F32, 2, KV_HEADS, HEAD, 0);
     m.attended = make(TDM_F32, 3, KV_HEADS, GROUP, HEAD);
     m.scores = make(TDM_F32, 3, KV_HEADS, GROUP, POSITIONS);
-    m.part = make(TDM_F32, 2, HEADS, HALF, 0);
-    m.other = make(TDM_F32, 2, HEADS, HALF, 0);
     m.gated = make(TDM_F32, 2, 1, HIDDEN, 0);
     m.upper = make(TDM_F32, 2, 1, HIDDEN, 0);
 }
 
 static void free_all(void) {
     weight *const weights[] = {&m.query, &m.key, &m.value, &m.output, &m.gate, &m.up, &m.down};
-    tdm_tensor *const tensors[] = {m.gain,     m.cosines, m.sines, m.keys,  m.values,   m.x,
-                                   m.normal,   m.q,       m.k,     m.v,     m.turned_q, m.turned_k,
-                                   m.attended, m.scores,  m.part,  m.other, m.gated,    m.upper};
+    tdm_tensor *const tensors[] = {m.gain,     m.frequencies, m.position, m.keys, m.values,
+                                   m.x,        m.normal,      m.q,        m.k,    m.v,
+                                   m.attended, m.scores,      m.gated,    m.upper};
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         free_weight(weights[i]);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)

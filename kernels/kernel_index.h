@@ -66,6 +66,7 @@ extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor
     X(ARGMAX)                                                                                      \
     X(SOFTMAX)                                                                                     \
     X(NORM)                                                                                        \
+    X(ROPE)                                                                                        \
     X(PROBE_FMA)                                                                                   \
     X(PROBE_STREAM)                                                                                \
     X(PROBE_CHASE)                                                                                 \

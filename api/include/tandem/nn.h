@@ -1,5 +1,5 @@
 /*
- * Operations of neural networks: normalization of rows.
+ * Operations of neural networks: normalization of rows, rotary position embedding.
  *
  * The common rules and statuses of tandem/ops.h hold here too: operations enqueue and return, all
  * tensors are on the stream's device, inputs have any strides, and elements of an output do not
@@ -59,6 +59,96 @@ static inline tdm_norm_operands tdm_norm_operands_init(void) {
  */
 TDM_API tdm_status tdm_norm(tdm_stream *stream, tdm_norm_kind kind, const tdm_tensor *x,
                             float epsilon, const tdm_norm_operands *operands, tdm_tensor *y);
+
+/* How the frequencies of a rotary embedding are changed for contexts longer than those of training.
+ * Formulas are at tdm_rope_frequencies. */
+typedef enum tdm_rope_scaling {
+    TDM_ROPE_SCALING_NONE = 0,
+    TDM_ROPE_SCALING_LINEAR = 1, /* position interpolation */
+    TDM_ROPE_SCALING_LLAMA3 = 2, /* Llama 3.1 */
+    TDM_ROPE_SCALING_YARN = 3    /* YaRN */
+} tdm_rope_scaling;
+
+/* Parameters of the frequencies. Start from TDM_ROPE_DESC_INIT. */
+typedef struct tdm_rope_desc {
+    size_t struct_size; /* sizeof(tdm_rope_desc) */
+    tdm_rope_scaling scaling;
+    double base;             /* above 1; often 10000 or 500000 */
+    double factor;           /* of all scalings: how much longer contexts may be, ≥ 1 */
+    double original_context; /* llama3, yarn: positions of the contexts of training */
+    double low_frequency;    /* llama3: turns within the original context, often 1 … */
+    double high_frequency;   /* … and 4 */
+    double beta_fast;        /* yarn: turns within the original context, often 32 … */
+    double beta_slow;        /* … and 1 */
+    double magnitude;        /* factor of all results; 0: 1, with yarn 1 + ln(factor) / 10 */
+    /* Divisors of the frequencies, one for each pair, or NULL: rope_freqs of Llama 3 in GGUF, and
+     * LongRoPE. Read during the call. */
+    const float *divisors;
+} tdm_rope_desc;
+
+#ifdef __cplusplus
+static inline tdm_rope_desc tdm_rope_desc_init(void) {
+    tdm_rope_desc desc = tdm_rope_desc();
+    desc.struct_size = sizeof desc;
+    desc.base = 10000;
+    desc.factor = desc.low_frequency = desc.beta_slow = 1;
+    desc.high_frequency = 4;
+    desc.beta_fast = 32;
+    return desc;
+}
+#define TDM_ROPE_DESC_INIT tdm_rope_desc_init()
+#else
+#define TDM_ROPE_DESC_INIT                                                                         \
+    {                                                                                              \
+        .struct_size = sizeof(tdm_rope_desc), .base = 10000, .factor = 1, .low_frequency = 1,      \
+        .high_frequency = 4, .beta_fast = 32, .beta_slow = 1                                       \
+    }
+#endif
+
+/*
+ * Compute the frequencies of a rotary embedding of P pairs: `frequencies` is a contiguous f32
+ * tensor of shape [3][P]. Before scaling, pair i turns by θ = base^(−i / P) / divisor radians per
+ * position (Su et al. 2021). Then:
+ *
+ *     linear   θ / factor
+ *     llama3   with t = original_context · θ / 2π, the turns within the original context:
+ *              θ if t > high_frequency; θ / factor if t < low_frequency; between them
+ *              (1 − s) · θ / factor + s · θ,  s = (t − low_frequency) / (high − low_frequency)
+ *     yarn     (1 − r) · θ + r · θ / factor,  r = (i − first) / (last − first) within [0, 1], where
+ *              first = floor(pair(beta_fast)) and last = ceil(pair(beta_slow)), within [0, 2P − 1],
+ *              and pair(t) = P · ln(original_context / 2πt) / ln(base)  (Peng et al. 2023)
+ *
+ * The rows of the tensor are: turns (θ / 2π) rounded to f32, what that rounding left out, and the
+ * magnitude. Blocking. Statuses: TDM_BAD_ARGUMENT (NULL, a parameter outside its range),
+ * TDM_BAD_SHAPE, TDM_BAD_DTYPE, TDM_UNSUPPORTED (not contiguous), TDM_BAD_STATE (recording),
+ * memory, the stream's failure. Thread-safe. Since 0.2.
+ */
+TDM_API tdm_status tdm_rope_frequencies(tdm_stream *stream, const tdm_rope_desc *desc,
+                                        tdm_tensor *frequencies);
+
+/* Which elements of a row are pair i of P. */
+typedef enum tdm_rope_pairs {
+    TDM_ROPE_INTERLEAVED = 1, /* 2i and 2i + 1: Llama in GGUF files, GPT-J */
+    TDM_ROPE_HALVES = 2       /* i and i + P: GPT-NeoX, Qwen, Llama in safetensors files */
+} tdm_rope_pairs;
+
+/*
+ * Rotary position embedding: y is x with every pair (a, b) of a row, which is the last dimension,
+ * turned by its angle:
+ *
+ *     a' = (a · cos(position · θ) − b · sin(position · θ)) · magnitude
+ *     b' = (b · cos(position · θ) + a · sin(position · θ)) · magnitude
+ *
+ * frequencies is a tensor [3][P] as tdm_rope_frequencies makes it, contiguous. Elements from 2P on
+ * are copied. positions is s32, broadcast to the shape of x without its last dimension: [tokens][1]
+ * for an x of [tokens][heads][width], [tokens] for [heads][tokens][width]. Positions are within
+ * ±2^24. x and y are both f32, f16 or bf16, of one shape, and any strides; y may be the very same
+ * view as x. All is computed in f32; y is rounded once. Statuses: as tandem/ops.h. Thread-safe.
+ * Since 0.2.
+ */
+TDM_API tdm_status tdm_rope(tdm_stream *stream, tdm_rope_pairs pairs, const tdm_tensor *x,
+                            const tdm_tensor *positions, const tdm_tensor *frequencies,
+                            tdm_tensor *y);
 
 #ifdef __cplusplus
 }
