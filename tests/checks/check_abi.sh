@@ -29,7 +29,9 @@ library=$work/build/lib/libtandem.so
 if [ "$update" = yes ]; then
     abidw --headers-dir "$root/api/include" --drop-private-types --exported-interfaces-only \
         --no-show-locs --no-corpus-path \
-        --no-comp-dir-path --type-id-style hash --out-file "$dump" "$library"
+        --no-comp-dir-path --type-id-style hash --out-file "$work/dump" "$library"
+    # The place of the sources does not belong in the file.
+    sed "s|path='$root/|path='|" "$work/dump" >"$dump"
     echo "abi: $dump has $(grep -c '<elf-symbol ' "$dump") symbols"
     exit 0
 fi
