@@ -1,5 +1,5 @@
 /*
- * Elementwise operations with broadcasting, reductions, softmax, gather, scatter.
+ * Elementwise operations with broadcasting, reductions, softmax, gather, scatter, concat.
  *
  * All operations enqueue on a stream and return. All tensors must be on the stream's device. Inputs
  * may have any strides. Elements of the output must not overlap each other. The output may be the
@@ -129,6 +129,17 @@ TDM_API tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int a
  */
 TDM_API tdm_status tdm_scatter(tdm_stream *stream, const tdm_tensor *x, int axis,
                                const tdm_tensor *indices, tdm_tensor *y);
+
+/*
+ * y = the parts joined along one axis, in their order (ONNX's Concat). There are `count` parts, at
+ * least one, of y's dtype and rank, any dtype. Their shapes are y's but for the axis, where their
+ * sizes add up to y's. One copy is enqueued for each part, so quantized values stay as they are
+ * stored. A part may be the very view of y that it would be copied to, and otherwise must not
+ * overlap y. Statuses: also those of tdm_tensor_slice (s4) and TDM_OUT_OF_HOST_MEMORY; if a copy
+ * cannot be enqueued, earlier parts are in y. Since 0.2.
+ */
+TDM_API tdm_status tdm_concat(tdm_stream *stream, const tdm_tensor *const *parts, int count,
+                              int axis, tdm_tensor *y);
 
 #ifdef __cplusplus
 }
