@@ -1,5 +1,6 @@
-/* Arguments of the gather kernels besides buffers and strides. The host and the kernel sources
- * share this definition. There is no padding: drivers differ in where they count it. */
+/* These are the arguments of the gather kernels besides buffers and strides. The host and the
+ * kernel sources share this definition. There is no padding: drivers differ in where they count
+ * it. */
 #ifndef TDM_GATHER_ARGS_H
 #define TDM_GATHER_ARGS_H
 

@@ -1,4 +1,4 @@
-/* Rotary position embedding: each pair (a, b) of a row is turned by the angle position · frequency:
+/* This kernel turns each pair (a, b) of a row by the angle position · frequency (rotary embedding):
  *
  *     a' = (a · cos − b · sin) · magnitude     b' = (b · cos + a · sin) · magnitude
  *
@@ -24,9 +24,9 @@ TDM_INLINE V tdm_rope_turns(V position, V large, V small) {
     return (product - tdm_rint(product)) + (lost + position * small);
 }
 
-/* Sine and cosine of 2π · turns. The angle is reduced to an eighth of a turn on each side of a
- * multiple of a quarter. The polynomials are Taylor's, in powers of the reduced turns; the first
- * omitted terms are 2·10⁻⁹ and 3·10⁻⁸. */
+/* Computes sine and cosine of 2π · turns. The angle is reduced to an eighth of a turn on each side
+ * of a multiple of a quarter. The polynomials are Taylor's, in powers of the reduced turns; the
+ * first omitted terms are 2·10⁻⁹ and 3·10⁻⁸. */
 TDM_INLINE void tdm_rope_sincos(V turns, V *sine, V *cosine) {
     const V quarter = tdm_rint(turns * K(4.0f)); /* -2 … 2 */
     const V t = turns - quarter * K(0.25f);

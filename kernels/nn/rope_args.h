@@ -1,5 +1,5 @@
-/* Arguments of rope.cl besides buffers and strides. The host and the kernel source share this
- * definition. */
+/* These are the arguments of rope.cl besides buffers and strides. The host and the kernel source
+ * share this definition. */
 #ifndef TDM_ROPE_ARGS_H
 #define TDM_ROPE_ARGS_H
 

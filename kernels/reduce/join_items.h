@@ -1,6 +1,6 @@
-/* Reduces all work-items' values of `mine` into joined[0], by a tree. All work-items must run it,
- * and `item` is the work-item's index in its group. It is a macro because PoCL 3.1 shares a local
- * array between the groups of different threads if it is passed to a function. */
+/* JOIN reduces all work-items' values of `mine` into joined[0], by a tree. All work-items must
+ * run it, and `item` is the work-item's index in its group. It is a macro because PoCL 3.1 shares a
+ * local array between the groups of different threads if it is passed to a function. */
 #ifndef TDM_JOIN_ITEMS_H
 #define TDM_JOIN_ITEMS_H
 

@@ -1,4 +1,4 @@
-/* RMS and layer normalization of rows of `count` elements, one work-item per row:
+/* This kernel normalizes rows of `count` elements (RMS or layer), one work-item per row:
  *
  *     h = x + residual     y = (h - mean) / sqrt(mean of (h - mean)² + epsilon) · scale + bias
  *

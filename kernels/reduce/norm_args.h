@@ -1,4 +1,4 @@
-/* Flags that the host passes to norm.cl and norm_group.cl. */
+/* The host passes these flags to norm.cl and norm_group.cl. */
 #ifndef TDM_NORM_ARGS_H
 #define TDM_NORM_ARGS_H
 

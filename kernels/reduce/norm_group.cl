@@ -1,7 +1,7 @@
-/* RMS and layer normalization of rows, one work-group per row. Work-items stride through the row by
- * cells of N elements; trees in local memory join their sums. Rows and formulas are those of
- * norm.cl. With N > 1 all steps are 1, and the fewer than N elements after the last cell go to as
- * many work-items, one each.
+/* This kernel normalizes rows (RMS or layer), one work-group per row. Work-items stride through
+ * the row by cells of N elements; trees in local memory join their sums. Rows and formulas are
+ * those of norm.cl. With N > 1 all steps are 1, and the fewer than N elements after the last cell
+ * go to as many work-items, one each.
  *
  * The group size is a launch-time power of two up to 256. Defines: DT storage type, N elements of a
  * cell. */

@@ -1,5 +1,5 @@
-/* Common parts of norm.cl and norm_group.cl: one row of a normalization, its elements
- * h = x + residual, and a result element. */
+/* These are the common parts of norm.cl and norm_group.cl. They describe one row of a
+ * normalization, its elements h = x + residual, and a result element. */
 #ifndef TDM_NORM_STEPS_H
 #define TDM_NORM_STEPS_H
 
@@ -45,7 +45,7 @@ typedef struct {
     r.scale_step = scale_step, r.bias_step = bias_step;                                            \
     r.scale_type = scale_type, r.bias_type = bias_type, r.flags = flags
 
-/* Offset of element k of a row; the elements are contiguous if N > 1. */
+/* AT is the offset of element k of a row; the elements are contiguous if N > 1. */
 #if N > 1
 #define AT(k, step) (k)
 #else
@@ -56,7 +56,7 @@ typedef struct {
  * have no branches. `residual` is not 0 if there is one, `squared` is 1 for a sum of squares,
  * `usual` is 1 if the scale is f32 and there is no bias. `mean` is 0 for RMS normalization. */
 
-/* h of element k, and of N elements from k on. */
+/* These return h of element k, and of N elements from k on. */
 TDM_INLINE float tdm_norm_one(const tdm_norm_row *r, long k, int residual) {
     const float x = TDM_LOAD(DT, r->x, k * r->x_step);
     return residual ? x + TDM_LOAD(DT, r->residual, k * r->residual_step) : x;
@@ -66,7 +66,7 @@ TDM_INLINE V tdm_norm_h(const tdm_norm_row *r, long k, int residual) {
     return residual ? x + TDM_LOADV_GLOBAL(N, DT, r->residual, AT(k, r->residual_step)) : x;
 }
 
-/* The summand of an element: its distance from the mean, squared if that is wanted. */
+/* These return the summand of an element: its distance from the mean, squared if that is wanted. */
 TDM_INLINE float tdm_norm_term_one(float h, float mean, int squared) {
     const float v = h - mean;
     return squared ? v * v : v;
@@ -81,7 +81,7 @@ TDM_DEVICE float tdm_norm_factor(float squares, long count, float epsilon) {
     return 1.0f / tdm_sqrt(squares / (float)count + epsilon);
 }
 
-/* y of element k, and of N elements from k on, by their h. */
+/* These return y of element k, and of N elements from k on, by their h. */
 TDM_INLINE float tdm_norm_y_one(const tdm_norm_row *r, long k, float h, float mean, float factor) {
     float v = (h - mean) * factor;
     if (r->scale_type)

@@ -90,7 +90,7 @@ static void check_softmax(const test_device *device, int64_t count, float *value
     tdm_tensor_destroy(x);
 }
 
-/* The same values: their mean square is (count + 3) / count. */
+/* The values are those of check_softmax. Their mean square is (count + 3) / count. */
 static void check_norm(const test_device *device, int64_t count, const float *values) {
     tdm_tensor *const x = send(device, 1, &count, values);
     const double root = sqrt(((double)count + 3) / (double)count);

@@ -101,7 +101,7 @@ DEVICE_TEST(parts_are_joined) {
         }
 }
 
-/* A cache that grows: the first part is where it belongs already. */
+/* If a cache grows, the first part is already where it belongs. */
 DEVICE_TEST(a_part_may_be_its_own_place) {
     test_array y, second;
     tdm_tensor *first;

@@ -47,7 +47,7 @@ enum {
     DTYPES_OF_SIZE = 3
 };
 
-/* The dtypes of each element size. */
+/* This table has the dtypes of each element size. */
 static tdm_dtype dtype_of(int bytes, int which) {
     static const tdm_dtype dtypes[][DTYPES_OF_SIZE] = {{TDM_S8, TDM_U8, TDM_BOOL},
                                                        {TDM_F16, TDM_BF16, TDM_F16},
@@ -419,7 +419,7 @@ DEVICE_TEST(misuse_of_quantized_tables_is_refused) {
 
 /* ---- other properties ---- */
 
-/* Indices of s64 whose low 32 bits would be inside. */
+/* The low 32 bits of these s64 indices would be inside. */
 DEVICE_TEST(large_indices_are_outside) {
     test_array table, y;
     tdm_tensor *indices;

@@ -40,7 +40,7 @@ typedef enum content {
 
 static const char *const content_names[CONTENTS] = {"usual", "shifted", "wide", "spoilt"};
 
-/* Which optional operands there are. */
+/* This says which optional operands there are. */
 typedef enum operand_set {
     NOTHING,
     SUM,
@@ -67,7 +67,7 @@ static bool has_residual(operand_set set) {
     return set == RESIDUAL || set == ALL;
 }
 
-/* Where y and sum are written. */
+/* This says where y and sum are written. */
 typedef enum aliasing {
     OWN,             /* to tensors of their own */
     Y_ON_X,          /* y replaces x */

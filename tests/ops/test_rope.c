@@ -39,7 +39,7 @@ enum {
     SMALL_SHAPES = 5
 };
 
-/* Positions: 0 and up, up to 2^24, or of both signs. */
+/* Positions start at 0, reach 2^24, or have both signs. */
 typedef enum position_set {
     FEW,
     FAR,
@@ -240,7 +240,7 @@ DEVICE_TEST(scalings_follow_their_formulas) {
         radians[i] = unscaled[i] / 4;
     expect_frequencies(device, &desc, radians, 1);
 
-    // By wavelengths, as Llama 3.1's configuration describes it.
+    // The formula uses wavelengths, as Llama 3.1's configuration does.
     desc.scaling = TDM_ROPE_SCALING_LLAMA3;
     desc.factor = 8;
     desc.original_context = 8192;
@@ -253,7 +253,7 @@ DEVICE_TEST(scalings_follow_their_formulas) {
     }
     expect_frequencies(device, &desc, radians, 1);
 
-    // Pairs that turn 32 times and once: 64·ln(4096/(2π·32))/ln(10^4) = 20.9 and 45.0.
+    // The pairs that turn 32 times and once are 64·ln(4096/(2π·32))/ln(10^4) = 20.9 and 45.0.
     desc = (tdm_rope_desc)TDM_ROPE_DESC_INIT;
     desc.scaling = TDM_ROPE_SCALING_YARN;
     desc.factor = 16;
