@@ -2,8 +2,9 @@
 # Checks that every CUDA kernel passes check_cuda_images.sh for all architectures. Compiling them
 # all takes most of an hour on one core, so it is done once per change. cuda_architectures.table has
 # a hash of each kernel source that has passed, and the bytes of its image; their sum is limited.
-# The hash covers everything that the machine code depends on, without comments. A source whose hash
-# is not in the table is compiled and checked now, and must be added to the table.
+# The hash covers everything that the machine code depends on, without comments and without
+# operation codes that the source does not use. A source whose hash is not in the table is compiled
+# and checked now, and must be added to the table.
 #
 # Usage: check_cuda_architectures.sh [--update | --compare] [--seconds N] BUILD
 #
@@ -89,6 +90,28 @@ code_of() {
         }'
 }
 
+# Drops the lines of standard input that define or undefine a TDM_CODE_ number which no other line
+# mentions.
+without_unused_codes() {
+    awk '
+        { line[NR] = $0 }
+        !/^#(define TDM_CODE_[A-Z0-9_]+ [0-9]+|undef TDM_CODE_[A-Z0-9_]+)$/ {
+            rest = $0
+            while (match(rest, /TDM_CODE_[A-Z0-9_]+/)) {
+                used[substr(rest, RSTART, RLENGTH)]
+                rest = substr(rest, RSTART + RLENGTH)
+            }
+            always[NR]
+        }
+        END {
+            for (i = 1; i <= NR; i++) {
+                split(line[i], word, " ")
+                if (i in always || word[2] in used)
+                    print line[i]
+            }
+        }'
+}
+
 # Prints the rows of cuda_images.table that apply to a source. File $1 has the names of its kernels.
 rows_about() {
     awk '
@@ -108,7 +131,7 @@ rows_about() {
 # Prints the hash of a source: its rows of the table, its code and the options of nvcc.
 key_of() {
     { rows_about "$folder/$1.names"
-        code_of "$folder/$1.cpp" "$folder/flat/$1" "$work/dialect"
+        code_of "$folder/$1.cpp" "$folder/flat/$1" "$work/dialect" | without_unused_codes
         cat "$folder/$1.fatbin.options"
         # shellcheck disable=SC2016  # CMake's variable
         sed -n '/COMMAND "${NVCC}"/,/RESULT_VARIABLE/p' \
