@@ -1,7 +1,7 @@
 /*
  * Runs one block of a small decoder, token by token, on the device. It has 4-bit weights, an f16 KV
- * cache and grouped queries, and is composed of existing operations. Each position's result is
- * compared with a double-precision computation.
+ * cache and grouped queries. Each position's result is compared with a double-precision
+ * computation.
  */
 #include <math.h>
 #include <stdio.h>
@@ -35,24 +35,17 @@ static void check(tdm_status status) {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static tdm_tensor *make(tdm_dtype dtype, int rank, int64_t first, int64_t second, int64_t third) {
-    const int64_t shape[3] = {first, second, third};
+static tdm_tensor *make(tdm_dtype dtype, int rank, int64_t first, int64_t second) {
+    const int64_t shape[2] = {first, second};
     tdm_tensor *tensor;
     check(tdm_tensor_create(device, dtype, rank, shape, &tensor));
     return tensor;
 }
 
-static tdm_tensor *reshaped(const tdm_tensor *tensor, int rank, int64_t first, int64_t second,
-                            int64_t third) {
-    const int64_t shape[3] = {first, second, third};
+static tdm_tensor *reshaped(const tdm_tensor *tensor, int64_t heads, int64_t positions) {
+    const int64_t shape[4] = {1, heads, positions, HEAD};
     tdm_tensor *view;
-    check(tdm_tensor_reshape(tensor, rank, shape, &view));
-    return view;
-}
-
-static tdm_tensor *slice(const tdm_tensor *tensor, int dimension, int64_t start, int64_t stop) {
-    tdm_tensor *view;
-    check(tdm_tensor_slice(tensor, dimension, start, stop, 1, &view));
+    check(tdm_tensor_reshape(tensor, 4, shape, &view));
     return view;
 }
 
@@ -77,7 +70,7 @@ typedef struct weight {
 static weight make_weight(int outputs, int inputs) {
     weight w = {outputs, inputs, NULL, NULL, NULL};
     const size_t bytes = (size_t)outputs * (size_t)inputs * sizeof(float);
-    tdm_tensor *const numbers = make(TDM_F32, 2, outputs, inputs, 0);
+    tdm_tensor *const numbers = make(TDM_F32, 2, outputs, inputs);
     w.host = malloc(bytes);
     if (!w.host)
         exit(1);
@@ -104,9 +97,11 @@ static struct {
     weight query, key, value, output, gate, up, down;
     float gain_host[WIDTH];
     tdm_tensor *gain, *frequencies, *position;
-    tdm_tensor *keys, *values; /* the cache, [heads][positions][head] of f16 */
+    tdm_tensor *keys, *values; /* the cache, [1][heads][positions][head] of f16 */
+    tdm_tensor *length;        /* positions of the cache that have values */
     tdm_tensor *x, *normal;    /* the residual stream; the normalized values */
-    tdm_tensor *q, *k, *v, *attended, *scores;
+    tdm_tensor *q, *k, *v, *attended;
+    tdm_tensor *query_heads, *attended_heads; /* views of q and attended, [1][heads][1][head] */
     tdm_tensor *gated, *upper;
 } m;
 
@@ -128,40 +123,29 @@ static void normalize(void) {
 
 /* Turns the pairs (2i, 2i + 1) of each head in place. x is [1][heads * HEAD]. */
 static void rotate(tdm_tensor *x, int heads) {
-    tdm_tensor *const rows = reshaped(x, 2, heads, HEAD, 0);
+    tdm_tensor *const rows = reshaped(x, heads, 1);
     check(tdm_rope(stream, TDM_ROPE_INTERLEAVED, rows, m.position, m.frequencies, rows));
     tdm_tensor_destroy(rows);
 }
 
 /* Stores x, rounded to f16, at position `position` of the cache. */
 static void store(tdm_tensor *cache, int position, const tdm_tensor *x) {
-    tdm_tensor *const place = slice(cache, 1, position, position + 1);
-    tdm_tensor *const entry = reshaped(x, 3, KV_HEADS, 1, HEAD);
+    tdm_tensor *const entry = reshaped(x, KV_HEADS, 1), *place;
+    check(tdm_tensor_slice(cache, 2, position, position + 1, 1, &place));
     check(tdm_tensor_convert(stream, entry, place));
     tdm_tensor_destroy(place);
     tdm_tensor_destroy(entry);
 }
 
-/*
- * Computes attended = softmax(q * k^T / sqrt(HEAD)) * v with two GEMMs of KV_HEADS matrices each.
- * The rows of a matrix are the queries of a group.
- */
+/* Computes the attention of the new query over the first `length` positions of the cache. */
 static void attend(int length) {
-    tdm_tensor *const q = reshaped(m.q, 3, KV_HEADS, GROUP, HEAD);
-    tdm_tensor *const keys = slice(m.keys, 1, 0, length), *transposed;
-    tdm_tensor *const values = slice(m.values, 1, 0, length);
-    tdm_tensor *const scores = slice(m.scores, 2, 0, length);
-    check(tdm_tensor_transpose(keys, (const int[]){0, 2, 1}, &transposed));
-    check(tdm_gemm(stream, 1 / sqrtf(HEAD), q, transposed, 0, NULL, scores, NULL));
-    check(tdm_softmax(stream, scores, 2, scores));
-    check(tdm_gemm(stream, 1, scores, values, 0, NULL, m.attended, NULL));
-    tdm_tensor *const views[] = {q, keys, transposed, values, scores};
-    for (size_t i = 0; i < sizeof views / sizeof *views; i++)
-        tdm_tensor_destroy(views[i]);
+    tdm_attention_options options = TDM_ATTENTION_OPTIONS_INIT;
+    options.lengths = m.length;
+    check(tdm_tensor_fill(stream, length, m.length));
+    check(tdm_attention(stream, m.query_heads, m.keys, m.values, &options, m.attended_heads));
 }
 
 static void step(int position) {
-    tdm_tensor *const attended = reshaped(m.attended, 2, 1, WIDTH, 0);
     normalize();
     multiply(m.normal, &m.query, m.q, TDM_ACT_NONE, NULL);
     multiply(m.normal, &m.key, m.k, TDM_ACT_NONE, NULL);
@@ -172,13 +156,12 @@ static void step(int position) {
     store(m.keys, position, m.k);
     store(m.values, position, m.v);
     attend(position + 1);
-    multiply(attended, &m.output, m.x, TDM_ACT_NONE, m.x); // D may be the residual
+    multiply(m.attended, &m.output, m.x, TDM_ACT_NONE, m.x); // D may be the residual
     normalize();
     multiply(m.normal, &m.gate, m.gated, TDM_ACT_SILU, NULL);
     multiply(m.normal, &m.up, m.upper, TDM_ACT_NONE, NULL);
     check(tdm_binary_op(stream, TDM_MUL, m.gated, m.upper, m.gated));
     multiply(m.gated, &m.down, m.x, TDM_ACT_NONE, m.x);
-    tdm_tensor_destroy(attended);
 }
 
 /* ---- the double-precision reference ---------------------------------------------------------- */
@@ -266,32 +249,36 @@ static void make_model(void) {
     m.down = make_weight(WIDTH, HIDDEN);
     fill_at_random(m.gain_host, WIDTH, 1);
     const tdm_rope_desc rope = TDM_ROPE_DESC_INIT;
-    m.frequencies = make(TDM_F32, 2, 3, HEAD / 2, 0);
+    m.frequencies = make(TDM_F32, 2, 3, HEAD / 2);
     check(tdm_rope_frequencies(stream, &rope, m.frequencies));
-    m.gain = make(TDM_F32, 1, WIDTH, 0, 0);
+    m.gain = make(TDM_F32, 1, WIDTH, 0);
     check(tdm_tensor_write(stream, m.gain_host, sizeof m.gain_host, NULL, m.gain));
 }
 
 static void make_places(void) {
-    m.keys = make(TDM_F16, 3, KV_HEADS, POSITIONS, HEAD);
-    m.values = make(TDM_F16, 3, KV_HEADS, POSITIONS, HEAD);
-    m.position = make(TDM_S32, 0, 0, 0, 0);
-    m.x = make(TDM_F32, 2, 1, WIDTH, 0);
-    m.normal = make(TDM_F32, 2, 1, WIDTH, 0);
-    m.q = make(TDM_F32, 2, 1, WIDTH, 0);
-    m.k = make(TDM_F32, 2, 1, KV_WIDTH, 0);
-    m.v = make(TDM_F32, 2, 1, KV_WIDTH, 0);
-    m.attended = make(TDM_F32, 3, KV_HEADS, GROUP, HEAD);
-    m.scores = make(TDM_F32, 3, KV_HEADS, GROUP, POSITIONS);
-    m.gated = make(TDM_F32, 2, 1, HIDDEN, 0);
-    m.upper = make(TDM_F32, 2, 1, HIDDEN, 0);
+    const int64_t cache[4] = {1, KV_HEADS, POSITIONS, HEAD};
+    check(tdm_tensor_create(device, TDM_F16, 4, cache, &m.keys));
+    check(tdm_tensor_create(device, TDM_F16, 4, cache, &m.values));
+    m.length = make(TDM_S32, 1, 1, 0);
+    m.position = make(TDM_S32, 0, 0, 0);
+    m.x = make(TDM_F32, 2, 1, WIDTH);
+    m.normal = make(TDM_F32, 2, 1, WIDTH);
+    m.q = make(TDM_F32, 2, 1, WIDTH);
+    m.k = make(TDM_F32, 2, 1, KV_WIDTH);
+    m.v = make(TDM_F32, 2, 1, KV_WIDTH);
+    m.attended = make(TDM_F32, 2, 1, WIDTH);
+    m.query_heads = reshaped(m.q, HEADS, 1);
+    m.attended_heads = reshaped(m.attended, HEADS, 1);
+    m.gated = make(TDM_F32, 2, 1, HIDDEN);
+    m.upper = make(TDM_F32, 2, 1, HIDDEN);
 }
 
 static void free_all(void) {
     weight *const weights[] = {&m.query, &m.key, &m.value, &m.output, &m.gate, &m.up, &m.down};
-    tdm_tensor *const tensors[] = {m.gain,     m.frequencies, m.position, m.keys, m.values,
-                                   m.x,        m.normal,      m.q,        m.k,    m.v,
-                                   m.attended, m.scores,      m.gated,    m.upper};
+    tdm_tensor *const tensors[] = {
+        m.gain,           m.frequencies, m.position, m.keys, m.values, m.x,
+        m.normal,         m.q,           m.k,        m.v,    m.length, m.attended,
+        m.attended_heads, m.query_heads, m.gated,    m.upper};
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         free_weight(weights[i]);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)

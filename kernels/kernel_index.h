@@ -67,6 +67,8 @@ extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor
     X(SOFTMAX)                                                                                     \
     X(NORM)                                                                                        \
     X(ROPE)                                                                                        \
+    X(ATTENTION)                                                                                   \
+    X(ATTENTION_JOIN)                                                                              \
     X(PROBE_FMA)                                                                                   \
     X(PROBE_STREAM)                                                                                \
     X(PROBE_CHASE)                                                                                 \

@@ -1,5 +1,5 @@
 /*
- * Operations of neural networks: normalization of rows, rotary position embedding.
+ * Operations of neural networks: normalization of rows, rotary position embedding, attention.
  *
  * The common rules and statuses of tandem/ops.h hold here too: operations enqueue and return, all
  * tensors are on the stream's device, inputs have any strides, and elements of an output do not
@@ -149,6 +149,67 @@ typedef enum tdm_rope_pairs {
 TDM_API tdm_status tdm_rope(tdm_stream *stream, tdm_rope_pairs pairs, const tdm_tensor *x,
                             const tdm_tensor *positions, const tdm_tensor *frequencies,
                             tdm_tensor *y);
+
+/* Options of attention. Start from TDM_ATTENTION_OPTIONS_INIT. */
+typedef struct tdm_attention_options {
+    size_t struct_size; /* sizeof(tdm_attention_options) */
+    /* Added to the scores: f32, f16 or bf16, broadcast to [batch][heads][queries][keys]. NULL: 0 */
+    const tdm_tensor *mask;
+    /* s32 [batch]: the keys that each sequence has, within 0 … keys. NULL: all of k */
+    const tdm_tensor *lengths;
+    /* s32 [batch][pages of a sequence]: k and v are paged. NULL: they are not */
+    const tdm_tensor *block_table;
+    double scale;        /* factor of q·k; 0: 1 / sqrt(width of q) */
+    double soft_cap;     /* s becomes soft_cap · tanh(s / soft_cap); 0: it stays */
+    int causal;          /* 1: a query sees no key behind its own position */
+    int64_t window;      /* a query sees keys at a distance below this; 0: any */
+    int64_t first_query; /* position of the first query; -1: the last query is at the last key */
+} tdm_attention_options;
+
+#ifdef __cplusplus
+static inline tdm_attention_options tdm_attention_options_init(void) {
+    tdm_attention_options options = tdm_attention_options();
+    options.struct_size = sizeof options;
+    options.first_query = -1;
+    return options;
+}
+#define TDM_ATTENTION_OPTIONS_INIT tdm_attention_options_init()
+#else
+#define TDM_ATTENTION_OPTIONS_INIT                                                                 \
+    { .struct_size = sizeof(tdm_attention_options), .first_query = -1 }
+#endif
+
+/*
+ * Scaled dot-product attention. For each sequence b, head h and query i:
+ *
+ *     s[j] = cap(scale · Σ over d  q[b][h][i][d] · k[b][h / G][j][d]) + mask[b][h][i][j]
+ *     y[b][h][i][d] = Σ over j  softmax(s)[j] · v[b][h / G][j][d],   j the keys that query i sees
+ *
+ * q is [batch][heads][queries][width], k is [batch][KV heads][keys][width], v is [batch][KV
+ * heads][keys][v_width] and y is [batch][heads][queries][v_width]. heads = G · KV heads: G heads
+ * share a head of k and v (grouped-query attention; multi-query if there is one KV head).
+ * `options` may be NULL. A sequence of length L has its first query at position first_query, or
+ * L − queries. A query at position p sees the keys j < L, with `causal` also j ≤ p, with `window`
+ * also |p − j| < window. A query that sees no key, or only keys with a mask of -infinity, gives 0.
+ *
+ * With a block table, k and v are [pages][KV heads][keys of a page][…], and key j of sequence b is
+ * key j % page of page block_table[b][j / page]. Entries beyond the length are not read. An entry
+ * outside of the pages gives NaN.
+ *
+ * q and y are both f32, f16 or bf16; k and v are each f32, f16, bf16, or s8 with scales (quant.h)
+ * and without zero points: one scale for a row of the last dimension, or for groups of it. q8_0 has
+ * groups of 32. Any strides. y must not overlap an input. All is computed in f32, and y is rounded
+ * once. |s| must stay below 10^37; v must be finite where some query of a head sees it.
+ *
+ * The softmax is computed block by block (Milakov and Gimelshein 2018; Dao et al. 2022): no tensor
+ * of queries × keys exists. Few queries of many keys are computed in parts, whose results take
+ * (v_width + 2) f32 for each row and part. A recorded call keeps that memory until its graph is
+ * destroyed. Statuses: as tandem/ops.h; TDM_BAD_ARGUMENT also for a number outside its range.
+ * Thread-safe. Since 0.2.
+ */
+TDM_API tdm_status tdm_attention(tdm_stream *stream, const tdm_tensor *q, const tdm_tensor *k,
+                                 const tdm_tensor *v, const tdm_attention_options *options,
+                                 tdm_tensor *y);
 
 #ifdef __cplusplus
 }
