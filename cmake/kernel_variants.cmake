@@ -22,6 +22,7 @@ macro(set_words)
   set(storage_s8 17)
   set(storage_u8 18)
   set(storage_s4 19)
+  set(storage_s64 20)
 
   # Values of ARCH: the capabilities (tdm_capability) that a device must have, and the target for
   # which clang checks the source: spir64 for portable sources, x86_64 for those with instructions

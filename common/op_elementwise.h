@@ -28,9 +28,16 @@
     X(TDM_TANH, 5, 0)                                                                              \
     X(TDM_EXP, 3, 0)                                                                               \
     X(TDM_SQRT, 0, 0)                                                                              \
-    X(TDM_RSQRT, 2, 0)
+    X(TDM_RSQRT, 2, 0)                                                                             \
+    X(TDM_LOG, 3, 0)                                                                               \
+    X(TDM_ERF, 16, 0)                                                                              \
+    X(TDM_FLOOR, 0, 0)                                                                             \
+    X(TDM_ROUND, 0, 0)                                                                             \
+    X(TDM_SIN, 2, 0)                                                                               \
+    X(TDM_COS, 2, 0)
 
 #define OP_ULP 0x1p-23            /* the largest ulp relative to an f32 value */
+#define OP_LARGEST_ANGLE 0x1p24   /* sine and cosine of larger angles are NaN */
 #define OP_SMALLEST_STEP 0x1p-149 /* spacing of f32 denormals */
 
 /* erfc keeps the relative accuracy that 1 + erf loses for large negative x. */
@@ -67,6 +74,18 @@ static inline double op_unary_value(tdm_unary op, double x) {
         return sqrt(x);
     case TDM_RSQRT:
         return 1.0 / sqrt(x);
+    case TDM_LOG:
+        return log(x);
+    case TDM_ERF:
+        return erf(x);
+    case TDM_FLOOR:
+        return floor(x);
+    case TDM_ROUND:
+        return nearbyint(x);
+    case TDM_SIN:
+        return fabs(x) > OP_LARGEST_ANGLE ? (double)NAN : sin(x);
+    case TDM_COS:
+        return fabs(x) > OP_LARGEST_ANGLE ? (double)NAN : cos(x);
     }
     return (double)NAN;
 }
@@ -109,6 +128,11 @@ static inline double op_divide_bound(tdm_dtype dtype, double y) {
     if (dtype == TDM_F32)
         return fabs(y) < (double)FLT_MIN ? OP_SMALLEST_STEP : 0;
     return 3 * OP_ULP * fabs(y);
+}
+
+/* Returns the error bound of a power, 16 ulps as in OpenCL C. */
+static inline double op_pow_bound(double y) {
+    return isfinite(y) ? 16 * (OP_ULP * fabs(y) + OP_SMALLEST_STEP) : 0;
 }
 
 typedef struct op_shape {

@@ -48,6 +48,9 @@ extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor
     X(UNARY)                                                                                       \
     X(BINARY)                                                                                      \
     X(CONVERT)                                                                                     \
+    X(CONVERT_S64)                                                                                 \
+    X(COMPARE)                                                                                     \
+    X(WHERE)                                                                                       \
     X(QUANTIZE)                                                                                    \
     X(QUANTIZE_DYNAMIC)                                                                            \
     X(QUANTIZE_RANGE)                                                                              \

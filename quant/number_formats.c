@@ -129,6 +129,21 @@ int32_t tdm_int_from_f64(double x, int32_t low, int32_t high) {
     return up ? integer + 1 : integer;
 }
 
+/* Above 2^52 a double has no fraction. */
+static int64_t s64_from_f64(double x) {
+    if (isnan(x))
+        return 0;
+    if (x >= 0x1p63)
+        return INT64_MAX;
+    if (x < -0x1p63)
+        return INT64_MIN;
+    const double below = floor(x);
+    const double fraction = x - below;
+    const int64_t integer = (int64_t)below;
+    const bool up = fraction > 0.5 || (fraction == 0.5 && (integer & 1) != 0);
+    return up ? integer + 1 : integer;
+}
+
 bool tdm_number_known(tdm_dtype dtype) {
     switch (dtype) {
     case TDM_F32:
@@ -138,6 +153,8 @@ bool tdm_number_known(tdm_dtype dtype) {
     case TDM_S32:
     case TDM_S8:
     case TDM_U8:
+    case TDM_S64:
+    case TDM_BOOL:
         return true;
     default:
         return false;
@@ -178,7 +195,12 @@ double tdm_number_get(tdm_dtype dtype, const void *data, size_t index) {
     }
     case TDM_S8:
         return ((const int8_t *)data)[index];
+    case TDM_S64: {
+        LOAD(int64_t, x);
+        return (double)x;
+    }
     case TDM_U8:
+    case TDM_BOOL:
         return ((const uint8_t *)data)[index];
     default:
         return (double)NAN;
@@ -207,6 +229,12 @@ void tdm_number_set(tdm_dtype dtype, void *data, size_t index, double x) {
         break;
     case TDM_U8:
         STORE(uint8_t, (uint8_t)tdm_int_from_f64(x, 0, UINT8_MAX));
+        break;
+    case TDM_S64:
+        STORE(int64_t, s64_from_f64(x));
+        break;
+    case TDM_BOOL:
+        STORE(uint8_t, x != 0);
         break;
     default:
         break;

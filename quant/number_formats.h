@@ -7,8 +7,9 @@
  *   to a float format    round to nearest, ties to even; a number that is too large becomes
  *                        infinity; a NaN stays a quiet NaN with its sign; denormals are kept
  *   to an integer format round to nearest, ties to even, then saturate; NaN gives 0
- * Every value of f32, f16, bf16, s32, s8 and u8 is exact in a double, so a conversion through a
- * double rounds once.
+ *   to bool              0 for zero, else 1, also for a NaN
+ * Every value of f32, f16, bf16, s32, s8, u8 and bool is exact in a double, so a conversion through
+ * a double rounds once. An s64 beyond 2^53 is rounded to the nearest double.
  *
  * All functions are pure and thread-safe.
  */
@@ -35,7 +36,7 @@ float tdm_f32_from_bf16(uint16_t bits);
 int32_t tdm_int_from_f64(double x, int32_t low, int32_t high);
 
 /* Returns true if tdm_number_get and tdm_number_set support the dtype: f32, f16, bf16, f64, s32,
- * s8, u8. */
+ * s8, u8, s64, bool. */
 bool tdm_number_known(tdm_dtype dtype);
 
 /* Returns element `index` of an array of a supported dtype. The array need not be aligned. */

@@ -216,9 +216,11 @@ tdm_status tdm_tensor_fill(tdm_stream *stream, double value, tdm_tensor *target)
     TDM_TRY(tdm_check_output("fill", "target", stream, target));
     const tdm_dtype dtype = target->layout.dtype;
     if (!tdm_number_known(dtype) && dtype != TDM_S4)
-        return tdm_fail(TDM_UNSUPPORTED,
-                        "fill: target is %s; f32, f16, bf16, f64, s32, s8, u8 and s4 are supported",
-                        tdm_dtype_name(dtype));
+        return tdm_fail(
+            TDM_UNSUPPORTED,
+            "fill: target is %s; f32, f16, bf16, f64, s32, s8, u8, s4, s64 and bool are "
+            "supported",
+            tdm_dtype_name(dtype));
     const int64_t elements = tdm_layout_elements(&target->layout);
     if (elements == 0)
         return TDM_OK;
@@ -245,6 +247,8 @@ static bool is_convertible(tdm_dtype dtype) {
     case TDM_S8:
     case TDM_U8:
     case TDM_S4:
+    case TDM_S64:
+    case TDM_BOOL:
         return true;
     default:
         return false;
@@ -254,9 +258,19 @@ static bool is_convertible(tdm_dtype dtype) {
 static tdm_status check_dtype(const char *argument, tdm_dtype dtype) {
     if (is_convertible(dtype))
         return TDM_OK;
-    return tdm_fail(TDM_UNSUPPORTED,
-                    "convert: %s is %s; f32, f16, bf16, s32, s8, u8 and s4 are supported", argument,
-                    tdm_dtype_name(dtype));
+    return tdm_fail(
+        TDM_UNSUPPORTED,
+        "convert: %s is %s; f32, f16, bf16, s32, s8, u8, s4, s64 and bool are supported", argument,
+        tdm_dtype_name(dtype));
+}
+
+/* No kernel converts between s4 and a dtype that has the reference kernels alone. */
+static tdm_status check_pair(tdm_dtype source, tdm_dtype target) {
+    const tdm_dtype other = source == TDM_S4 ? target : source;
+    if ((source != TDM_S4 && target != TDM_S4) || (other != TDM_S64 && other != TDM_BOOL))
+        return TDM_OK;
+    return tdm_fail(TDM_UNSUPPORTED, "convert: no kernel from %s to %s; convert to s8 first",
+                    tdm_dtype_name(source), tdm_dtype_name(target));
 }
 
 tdm_status tdm_tensor_convert(tdm_stream *stream, const tdm_tensor *source, tdm_tensor *target) {
@@ -270,6 +284,7 @@ tdm_status tdm_tensor_convert(tdm_stream *stream, const tdm_tensor *source, tdm_
     }
     TDM_TRY(check_dtype("source", source->layout.dtype));
     TDM_TRY(check_dtype("target", target->layout.dtype));
+    TDM_TRY(check_pair(source->layout.dtype, target->layout.dtype));
     if (source->layout.dtype == target->layout.dtype)
         return tdm_tensor_copy(stream, source, target);
     TDM_TRY(tdm_check_overlap("convert", "target", target, "source", source, false));

@@ -123,7 +123,10 @@ quant_case elementwise_case_stream(const elementwise_case *item) {
 /* Returns an element of an input before it is rounded to its type. */
 static double number(const elementwise_case *item, int input, size_t place) {
     const double x = (double)random_number(2 * item->seed + (uint64_t)input, place);
-    if (item->kind == ELEMENTWISE_UNARY && (item->op == TDM_SQRT || item->op == TDM_RSQRT))
+    if (item->kind == ELEMENTWISE_UNARY &&
+        (item->op == TDM_SQRT || item->op == TDM_RSQRT || item->op == TDM_LOG))
+        return fabs(x) + 1.0 / 64;
+    if (item->kind == ELEMENTWISE_BINARY && item->op == TDM_POW && input == 0)
         return fabs(x) + 1.0 / 64;
     if (item->kind == ELEMENTWISE_BINARY && item->op == TDM_DIV && input == 1)
         return x < 0 ? x - 0.5 : x + 0.5;
@@ -165,7 +168,8 @@ static double binary_value(tdm_binary op, double a, double b) {
            : op == TDM_MUL ? a * b
            : op == TDM_DIV ? a / b
            : op == TDM_MIN ? fmin(a, b)
-                           : fmax(a, b);
+           : op == TDM_MAX ? fmax(a, b)
+                           : pow(a, b);
 }
 
 static allowed allowed_at(const elementwise_case *item, size_t place) {
@@ -179,7 +183,9 @@ static allowed allowed_at(const elementwise_case *item, size_t place) {
                                      : op_unary_bound((tdm_unary)item->op, x[0], value);
     } else if (item->kind == ELEMENTWISE_BINARY) {
         value = binary_value((tdm_binary)item->op, x[0], x[1]);
-        bound = item->op == TDM_DIV ? op_divide_bound(item->to, value) : 0;
+        bound = item->op == TDM_DIV   ? op_divide_bound(item->to, value)
+                : item->op == TDM_POW ? op_pow_bound(value)
+                                      : 0;
     }
     return (allowed){value, rounded(item->to, value - bound), rounded(item->to, value + bound)};
 }

@@ -11,6 +11,7 @@
 #include "kernels/dialect/divide.h"
 #include "kernels/dialect/op_codes.h"
 #include "kernels/dialect/nontemporal.h"
+#include "power.h"
 #include "strided_rows.h"
 
 #ifdef TDM_INTEGER
@@ -57,8 +58,10 @@ TDM_DEVICE V tdm_binary(V a, V b, int op) {
         return tdm_divide(a, b);
     case TDM_CODE_MIN:
         return tdm_min_nan(a, b);
-    default:
+    case TDM_CODE_MAX:
         return tdm_max_nan(a, b);
+    default:
+        return tdm_pow(a, b);
     }
 }
 #endif

@@ -31,3 +31,12 @@ move(OP COPY BITS 32 64 WIDTH 4 ARCH cuda)
 move(OP COPY BITS 8 16 32 64 WIDTH 1 ARCH any)
 move(OP FILL BITS 32 WIDTH 16 ARCH cpu)
 move(OP FILL BITS 4 8 16 32 64 WIDTH 1 ARCH any)
+
+# tdm_where moves the bits of elements too.
+foreach(bits IN ITEMS 8 16 32 64)
+  list(GET moves_b${bits} 0 type)
+  list(GET moves_b${bits} 1 bytes)
+  variant(NAME where_b${bits} OP WHERE SOURCE where.cl
+          DEFINES T=${type}
+          PARAMETERS ${bytes} 1)
+endforeach()

@@ -49,3 +49,22 @@ elementwise(OP CONVERT TYPES f16 bf16 WIDTH 8 ARCH cuda)
 elementwise(OP CONVERT TYPES s8 u8 s4 WIDTH 16 ARCH cuda)
 elementwise(OP CONVERT TYPES f32 f16 bf16 s32 s8 u8 s4 WIDTH 4 ARCH any)
 elementwise(OP CONVERT TYPES f32 f16 bf16 s32 s8 u8 s4 WIDTH 1 ARCH any)
+
+# Operations with s64, or whose output has another type. They have a reference only, which the
+# compilers for CPU cores vectorize.
+foreach(type IN ITEMS f32 f16 bf16 s32 s8 u8 s64)
+  set(defines DT=${type})
+  if(type MATCHES "^[su]")
+    list(APPEND defines TDM_INTEGER)
+  endif()
+  set(from "")
+  if(type STREQUAL "s64")
+    set(from FROM_S64)
+  endif()
+  variant(NAME convert_s64_${type} OP CONVERT_S64 SOURCE convert_s64.cl
+          DEFINES ${defines} ${from}
+          PARAMETERS ${storage_${type}} 1)
+  variant(NAME compare_${type} OP COMPARE SOURCE compare.cl
+          DEFINES ${defines}
+          PARAMETERS ${storage_${type}} 1)
+endforeach()

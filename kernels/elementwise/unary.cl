@@ -2,13 +2,13 @@
  *
  * Defines: DT storage type, N vector width, TDM_BUILT_IN_DIVIDE if the built-in square root
  * suffices. It does if it is correctly rounded, or if DT is narrower than f32. strided_rows.h
- * describes the rows. op is one of TDM_CODE_NEG …, plus TDM_CODE_NONTEMPORAL for non-temporal
- * stores. */
+ * describes the rows, and unary_args.h the operation. */
 #include "kernels/dialect/dialect.h"
 #include "activations.h"
 #include "kernels/dialect/op_codes.h"
 #include "kernels/dialect/nontemporal.h"
 #include "strided_rows.h"
+#include "unary_args.h"
 
 #define V TDM_F32(N)
 #define K(constant) TDM_SPLAT(N, constant)
@@ -18,6 +18,7 @@ TDM_PART_FUNCTIONS(f16)
 TDM_PART_FUNCTIONS(bf16)
 
 TDM_DEFINE_ACTIVATIONS(N)
+#include "sine.h"
 
 /* If |x| is at least this number, ±1 is the f32 nearest to tanh(x). Not every built-in function
  * returns it. A NaN stays a NaN. */
@@ -44,7 +45,7 @@ TDM_DEVICE V tdm_square_root(V x) {
 #endif
 }
 
-TDM_DEVICE V tdm_unary(V x, int op) {
+TDM_DEVICE V tdm_unary(V x, int op, tdm_unary_arg arg) {
     switch (op) {
     case TDM_CODE_NEG:
         return -x;
@@ -66,6 +67,22 @@ TDM_DEVICE V tdm_unary(V x, int op) {
         return tdm_exp(x);
     case TDM_CODE_SQRT:
         return tdm_square_root(x);
+    case TDM_CODE_LOG:
+        return tdm_log(x);
+    case TDM_CODE_ERF:
+        return tdm_erf(x);
+    case TDM_CODE_FLOOR:
+        return tdm_floor(x);
+    case TDM_CODE_ROUND:
+        return tdm_rint(x);
+    case TDM_CODE_SIN:
+        return tdm_sine(x, K(0.0f));
+    case TDM_CODE_COS:
+        return tdm_sine(x, K(1.0f));
+    case TDM_CODE_CLAMP: {
+        const V low = K(arg.low), high = K(arg.high);
+        return TDM_SELECT_LT(N, x, low, low, TDM_SELECT_LT(N, high, x, high, x));
+    }
     default:
         return tdm_rsqrt(x);
     }
@@ -75,7 +92,7 @@ TDM_DEVICE V tdm_unary(V x, int op) {
 #define WHOLE(code)                                                                                \
     case code:                                                                                     \
         for (; i + N <= stop; i += N) {                                                            \
-            const V v = tdm_unary(TDM_LOADV_GLOBAL(N, DT, x, from + i), code);                     \
+            const V v = tdm_unary(TDM_LOADV_GLOBAL(N, DT, x, from + i), code, arg);                \
             TDM_STOREV_PAST(past, DT, v, y, to + i);                                               \
         }                                                                                          \
         break;
@@ -83,12 +100,12 @@ TDM_DEVICE V tdm_unary(V x, int op) {
 TDM_KERNEL(TDM_ENTRY)
 (TDM_GLOBAL const TDM_TYPE(DT) * x, long x_offset, TDM_GLOBAL TDM_TYPE(DT) * y, long y_offset,
  tdm_dims shape, tdm_dims x_strides, tdm_dims y_strides, int rank, long rows, long inner,
- long x_step, long y_step, long span, int op) {
+ long x_step, long y_step, long span, tdm_unary_arg arg) {
     TDM_ITEM_BEGIN;
     const long start = tdm_global_x() * span;
     const long stop = start + span < inner ? start + span : inner;
-    const int streams = op >= TDM_CODE_NONTEMPORAL;
-    op %= TDM_CODE_NONTEMPORAL;
+    const int streams = arg.op >= TDM_CODE_NONTEMPORAL;
+    const int op = arg.op % TDM_CODE_NONTEMPORAL;
     TDM_FEW_PASSES for (long row = tdm_global_y(); row < rows; row += tdm_global_size_y()) {
         tdm_dims along;
         tdm_row_along(&along, row, rank, &shape);
@@ -103,6 +120,9 @@ TDM_KERNEL(TDM_ENTRY)
                 WHOLE(TDM_CODE_NEG)
                 WHOLE(TDM_CODE_ABS)
                 WHOLE(TDM_CODE_RELU)
+                WHOLE(TDM_CODE_FLOOR)
+                WHOLE(TDM_CODE_ROUND)
+                WHOLE(TDM_CODE_CLAMP)
             }
 #endif
         TDM_FEW_PASSES for (; i < stop; i += N) {
@@ -114,7 +134,7 @@ TDM_KERNEL(TDM_ENTRY)
                 v = TDM_LOADV_GLOBAL(N, DT, x, from + i * x_step);
             else
                 v = TDM_LOAD_PART(DT, x, from + i, left, 0.0f);
-            v = tdm_unary(v, op);
+            v = tdm_unary(v, op, arg);
             if (left == N)
                 TDM_STOREV_PAST(past, DT, v, y, to + i * y_step);
             else

@@ -419,7 +419,7 @@ DEVICE_TEST(copy_misuse_is_refused) {
     test_array_send(&x);
     test_array_send(&y);
     tdm_tensor *shifted, *repeated, *flags;
-    TEST_OK(tdm_tensor_create(device->device, TDM_BOOL, 1, DIMS(8), &flags));
+    TEST_OK(tdm_tensor_create(device->device, TDM_F8E4M3, 1, DIMS(8), &flags));
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(6, 1), 2, &shifted));
     TEST_OK(tdm_tensor_view(x.tensor, 2, DIMS(4, 6), DIMS(0, 1), 0, &repeated));
     tdm_stream *const s = device->stream;
@@ -432,7 +432,7 @@ DEVICE_TEST(copy_misuse_is_refused) {
     TEST_REFUSED(tdm_tensor_copy(s, NULL, x.tensor), TDM_BAD_ARGUMENT, "copy: source is NULL");
     TEST_REFUSED(tdm_tensor_copy(NULL, y.tensor, x.tensor), TDM_BAD_ARGUMENT, "stream is NULL");
     TEST_REFUSED(tdm_tensor_fill(s, 1.0, NULL), TDM_BAD_ARGUMENT, "fill: target is NULL");
-    TEST_REFUSED(tdm_tensor_fill(s, 1.0, flags), TDM_UNSUPPORTED, "fill: target is bool");
+    TEST_REFUSED(tdm_tensor_fill(s, 1.0, flags), TDM_UNSUPPORTED, "fill: target is f8e4m3");
     tdm_tensor_destroy(flags);
     TEST_REFUSED(tdm_tensor_fill(s, 1.0, repeated), TDM_BAD_ARGUMENT, "of the output target");
     test_array_expect_unchanged(&x);

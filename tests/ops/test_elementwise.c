@@ -13,18 +13,25 @@
 #include "tests/support/test_array.h"
 #include "tests/support/test_case.h"
 
+#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+
 /* Kernels use the values of the public enums. */
 _Static_assert(TDM_CODE_NEG == TDM_NEG && TDM_CODE_ABS == TDM_ABS && TDM_CODE_RELU == TDM_RELU &&
                    TDM_CODE_GELU == TDM_GELU && TDM_CODE_GELU_TANH == TDM_GELU_TANH &&
                    TDM_CODE_SILU == TDM_SILU && TDM_CODE_SIGMOID == TDM_SIGMOID &&
                    TDM_CODE_TANH == TDM_TANH && TDM_CODE_EXP == TDM_EXP &&
-                   TDM_CODE_SQRT == TDM_SQRT && TDM_CODE_RSQRT == TDM_RSQRT,
+                   TDM_CODE_SQRT == TDM_SQRT && TDM_CODE_RSQRT == TDM_RSQRT &&
+                   TDM_CODE_LOG == TDM_LOG && TDM_CODE_ERF == TDM_ERF &&
+                   TDM_CODE_FLOOR == TDM_FLOOR && TDM_CODE_ROUND == TDM_ROUND &&
+                   TDM_CODE_SIN == TDM_SIN && TDM_CODE_COS == TDM_COS,
                "unary codes");
 _Static_assert(TDM_CODE_ADD == TDM_ADD && TDM_CODE_SUB == TDM_SUB && TDM_CODE_MUL == TDM_MUL &&
-                   TDM_CODE_DIV == TDM_DIV && TDM_CODE_MIN == TDM_MIN && TDM_CODE_MAX == TDM_MAX,
+                   TDM_CODE_DIV == TDM_DIV && TDM_CODE_MIN == TDM_MIN && TDM_CODE_MAX == TDM_MAX &&
+                   TDM_CODE_POW == TDM_POW,
                "binary codes");
 _Static_assert(TDM_CODE_F32 == TDM_F32 && TDM_CODE_F16 == TDM_F16 && TDM_CODE_BF16 == TDM_BF16 &&
-                   TDM_CODE_S32 == TDM_S32 && TDM_CODE_S8 == TDM_S8 && TDM_CODE_U8 == TDM_U8,
+                   TDM_CODE_S32 == TDM_S32 && TDM_CODE_S8 == TDM_S8 && TDM_CODE_U8 == TDM_U8 &&
+                   TDM_CODE_S64 == TDM_S64 && TDM_CODE_BOOL == TDM_BOOL,
                "dtype codes");
 
 /* This is how an input's shape differs from the output's. */
@@ -44,7 +51,7 @@ static const char *const unary_names[] = {"?",
 #define NAME(name, value, text, formula) text,
                                           TDM_UNARY_LIST(NAME)
 #undef NAME
-};
+                                              "clamp"};
 static const char *const binary_names[] = {"?",
 #define NAME(name, value, text, formula) text,
                                            TDM_BINARY_LIST(NAME)
@@ -52,6 +59,7 @@ static const char *const binary_names[] = {"?",
 };
 enum {
     UNARY_OPS = sizeof unary_names / sizeof unary_names[0] - 1,
+    CLAMP = UNARY_OPS, /* tdm_clamp, which runs the kernels of unary operations */
     BINARY_OPS = sizeof binary_names / sizeof binary_names[0] - 1
 };
 
@@ -127,11 +135,38 @@ static void create_input(input *in, const test_device *device, const problem *p,
     fill_input(&in->array, p->data, seed);
 }
 
+static const float clamp_low = -0.7f, clamp_high = 1.3f;
+
+static double unary_value(int op, double x) {
+    if (op == CLAMP)
+        return x < (double)clamp_low    ? (double)clamp_low
+               : x > (double)clamp_high ? (double)clamp_high
+                                        : x;
+    return oracle_unary((tdm_unary)op, x);
+}
+
 static tdm_status run(const test_device *device, problem *p) {
+    if (p->inputs == 1 && p->op == CLAMP)
+        return tdm_clamp(device->stream, p->in[0].array.tensor, clamp_low, clamp_high, p->y.tensor);
     return p->inputs == 1
                ? tdm_unary_op(device->stream, (tdm_unary)p->op, p->in[0].array.tensor, p->y.tensor)
                : tdm_binary_op(device->stream, (tdm_binary)p->op, p->in[0].array.tensor,
                                p->in[1].array.tensor, p->y.tensor);
+}
+
+static double expected_of(const problem *p, const double x[2]) {
+    return p->inputs == 1 ? unary_value(p->op, x[0])
+                          : oracle_binary((tdm_binary)p->op, p->dtype, x[0], x[1]);
+}
+
+static double bound_of(const problem *p, double x, double expected) {
+    if (p->inputs == 1)
+        return p->op == TDM_SQRT ? oracle_divide_bound(p->dtype, expected)
+               : p->op == CLAMP  ? 0
+                                 : oracle_unary_bound((tdm_unary)p->op, x, expected);
+    return p->op == TDM_DIV   ? oracle_divide_bound(p->dtype, expected)
+           : p->op == TDM_POW ? op_pow_bound(expected)
+                              : 0;
 }
 
 static void check_element(const problem *p, int64_t i) {
@@ -139,12 +174,8 @@ static void check_element(const problem *p, int64_t i) {
     for (int n = 0; n < p->inputs; n++)
         x[n] = test_array_get(&p->in[n].array, index_under(&p->in[n].shape, p->shape, i));
     const bool unary = p->inputs == 1;
-    const double expected = unary ? oracle_unary((tdm_unary)p->op, x[0])
-                                  : oracle_binary((tdm_binary)p->op, p->dtype, x[0], x[1]);
-    const bool divides = unary ? p->op == TDM_SQRT : p->op == TDM_DIV;
-    const double bound = divides ? oracle_divide_bound(p->dtype, expected)
-                         : unary ? oracle_unary_bound((tdm_unary)p->op, x[0], expected)
-                                 : 0;
+    const double expected = expected_of(p, x);
+    const double bound = bound_of(p, x[0], expected);
     const double actual = test_array_fetched(&p->y, i);
     if (!oracle_matches(p->dtype, actual, expected, bound))
         test_case_fail("element %lld: of %.9g%s%.9g came %.9g, expected %.9g within %.3g",
@@ -204,7 +235,7 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
                  .placement = (test_placement)row[F_Y],
                  .data = kinds[row[F_DATA]]};
     const bool integer = tdm_number_roundoff(p.dtype) == 0;
-    if (inputs == 2 && integer && p.op == TDM_DIV)
+    if (inputs == 2 && integer && (p.op == TDM_DIV || p.op == TDM_POW))
         return;
     const test_placement in[2] = {(test_placement)row[F_IN_A], (test_placement)row[F_IN_B]};
     const broadcast cast[2] = {(broadcast)row[F_CAST_A], (broadcast)row[F_CAST_B]};
@@ -248,8 +279,18 @@ TEST(test_binary) {
 enum {
     SAMPLED_BITS = 1 << 18, /* patterns of 32 bits, evenly spaced: all signs and exponents */
     SAMPLED_LINE =
-        1 << 14 /* numbers from -110 to 110: exponentials underflow there, results saturate */
+        1 << 14, /* numbers from -110 to 110: exponentials underflow there, results saturate */
+    SAMPLED_NEAR_ONE = 1 << 10, /* neighbours of 1, whose logarithm is small */
+    SAMPLED_QUARTERS =
+        1 << 14 /* f32 next to multiples of a quarter turn: sine or cosine is small */
 };
+
+/* Returns one of three neighbouring f32 near a multiple of π/2. The multiples spread up to 2^24. */
+static float near_quarter(int64_t i) {
+    const int64_t k = i < SAMPLED_QUARTERS / 2 ? i / 3 : i * i / 26 % 10680000;
+    const float x = (float)((double)(i % 2 ? k : -k) * (acos(-1.0) / 2));
+    return nextafterf(x, i % 3 == 0 ? -HUGE_VALF : i % 3 == 1 ? x : HUGE_VALF);
+}
 
 /* On a slow implementation only every `step`-th number of the sample is used. */
 static int64_t sample_numbers(float *numbers, int64_t step) {
@@ -263,6 +304,10 @@ static int64_t sample_numbers(float *numbers, int64_t step) {
     }
     for (int64_t i = 0; i < SAMPLED_LINE; i += step)
         numbers[count++] = 220.0f * (float)i / SAMPLED_LINE - 110.0f;
+    for (int64_t i = 0; i < SAMPLED_NEAR_ONE; i++)
+        numbers[count++] = 1 + (float)(i - SAMPLED_NEAR_ONE / 2) * 0x1p-21f;
+    for (int64_t i = 0; i < SAMPLED_QUARTERS; i += (step + 7) / 8)
+        numbers[count++] = near_quarter(i);
     numbers[count++] = INFINITY;
     numbers[count++] = -INFINITY;
     numbers[count++] = NAN;
@@ -286,7 +331,7 @@ static void check_numbers(const test_device *device, const tdm_variant *variant,
 }
 
 TEST(unary_operations_keep_their_bounds_everywhere) {
-    static float numbers[SAMPLED_BITS + SAMPLED_LINE + 3];
+    static float numbers[SAMPLED_BITS + SAMPLED_LINE + SAMPLED_NEAR_ONE + SAMPLED_QUARTERS + 3];
     const int64_t count = sample_numbers(numbers, test_is_small() ? 64 : 1);
     for (int d = 0; d < test_device_count(); d++)
         for (int v = 0; v < tdm_variant_count; v++)
@@ -296,9 +341,92 @@ TEST(unary_operations_keep_their_bounds_everywhere) {
                     check_numbers(test_device_at(d), &tdm_variants[v], op, numbers, count);
 }
 
-/* ---- in place, misuse ---- */
+/* ---- special powers and bounds ---- */
 
-#define DIMS(...) ((const int64_t[]){__VA_ARGS__})
+static const float special_bases[] = {0.0f,   -0.0f,    1.0f,      -1.0f, 2.0f,  -2.0f,
+                                      0.5f,   -0.5f,    -3.0f,     0.99f, 1e30f, -1e30f,
+                                      1e-30f, INFINITY, -INFINITY, NAN,   10.0f, 1.0000001f};
+static const float special_exponents[] = {
+    0.0f,  -0.0f,  1.0f,       -1.0f,  2.0f,     -2.0f,     3.0f,        -3.0f,
+    0.5f,  -0.5f,  2.5f,       33.0f,  64.0f,    1e7f,      16777215.0f, 16777216.0f,
+    1e30f, -1e30f, 8388607.5f, 1e-30f, INFINITY, -INFINITY, NAN};
+
+enum {
+    SPECIAL_BASES = sizeof special_bases / sizeof special_bases[0],
+    SPECIAL_EXPONENTS = sizeof special_exponents / sizeof special_exponents[0],
+    SPECIAL_POWERS = SPECIAL_BASES * SPECIAL_EXPONENTS
+};
+
+/* Checks a power against C's, and the sign of a zero too. */
+static void check_power(tdm_dtype dtype, double base, double exponent, double actual) {
+    const double expected = pow(base, exponent);
+    const bool right = oracle_matches(dtype, actual, expected, op_pow_bound(expected));
+    if (!right || (expected == 0 && signbit(expected) != signbit(actual)))
+        test_case_fail("pow(%.9g, %.9g) is %.9g, not %.9g", base, exponent, actual, expected);
+}
+
+static void special_powers(const test_device *device, const tdm_variant *variant) {
+    const tdm_dtype dtype = (tdm_dtype)variant->parameters[0];
+    test_array arrays[3];
+    if (!test_case_begin(device, variant->name, "special powers"))
+        return;
+    for (int n = 0; n < 3; n++)
+        test_array_create(&arrays[n], device, dtype, 1, DIMS(SPECIAL_POWERS), TEST_DENSE);
+    for (int i = 0; i < SPECIAL_POWERS; i++) {
+        test_array_put(&arrays[0], i, (double)special_bases[i % SPECIAL_BASES]);
+        test_array_put(&arrays[1], i, (double)special_exponents[i / SPECIAL_BASES]);
+    }
+    for (int n = 0; n < 3; n++)
+        test_array_send(&arrays[n]);
+    tdm_force_variant(variant->name);
+    TEST_OK(tdm_binary_op(device->stream, TDM_POW, arrays[0].tensor, arrays[1].tensor,
+                          arrays[2].tensor));
+    tdm_force_variant(NULL);
+    test_array_fetch(&arrays[2]);
+    for (int i = 0; i < SPECIAL_POWERS; i++)
+        check_power(dtype, test_array_get(&arrays[0], i), test_array_get(&arrays[1], i),
+                    test_array_fetched(&arrays[2], i));
+    for (int n = 0; n < 3; n++)
+        test_array_destroy(&arrays[n]);
+    test_case_end();
+}
+
+static bool is_of_floats(const tdm_variant *variant) {
+    return tdm_number_roundoff((tdm_dtype)variant->parameters[0]) > 0;
+}
+
+TEST(powers_of_special_numbers) {
+    test_each_variant(TDM_OP_BINARY, is_of_floats, special_powers);
+}
+
+/* An infinite bound is none, and a NaN stays a NaN. */
+DEVICE_TEST(clamp_to_special_bounds) {
+    static const float x[] = {NAN, -INFINITY, -2.0f, 0.0f, 3.0f, INFINITY};
+    static const float bounds[][2] = {
+        {-INFINITY, INFINITY}, {-INFINITY, 1}, {-1, INFINITY}, {2, 2}, {INFINITY, INFINITY}};
+    const int64_t count = sizeof x / sizeof x[0];
+    test_array a, y;
+    test_array_create(&a, device, TDM_F32, 1, &count, TEST_DENSE);
+    test_array_create(&y, device, TDM_F32, 1, &count, TEST_DENSE);
+    for (int64_t i = 0; i < count; i++)
+        test_array_put(&a, i, (double)x[i]);
+    test_array_send(&a);
+    test_array_send(&y);
+    for (size_t b = 0; b < sizeof bounds / sizeof bounds[0]; b++) {
+        TEST_OK(tdm_clamp(device->stream, a.tensor, bounds[b][0], bounds[b][1], y.tensor));
+        test_array_fetch(&y);
+        for (int64_t i = 0; i < count; i++) {
+            const float expected = x[i] < bounds[b][0]   ? bounds[b][0]
+                                   : x[i] > bounds[b][1] ? bounds[b][1]
+                                                         : x[i];
+            assert_true(oracle_matches(TDM_F32, test_array_fetched(&y, i), (double)expected, 0));
+        }
+    }
+    test_array_destroy(&a);
+    test_array_destroy(&y);
+}
+
+/* ---- in place, misuse ---- */
 
 DEVICE_TEST(in_place) {
     static const int64_t shape[] = {5, 37};
@@ -341,6 +469,7 @@ static const struct {
     {TDM_MUL, TDM_F16, TDM_F16, TDM_F32, 43, 43, 43, TDM_BAD_DTYPE, "mul: a is f16 but y is f32"},
     {TDM_DIV, TDM_S32, TDM_S32, TDM_S32, 43, 43, 43, TDM_UNSUPPORTED,
      "integer division is not supported (s32)"},
+    {TDM_POW, TDM_S8, TDM_S8, TDM_S8, 43, 43, 43, TDM_UNSUPPORTED, "pow: no kernel for s8"},
     {TDM_MAX, TDM_F64, TDM_F64, TDM_F64, 43, 43, 43, TDM_UNSUPPORTED, "max: no kernel for f64"},
     {99, TDM_F32, TDM_F32, TDM_F32, 43, 43, 43, TDM_BAD_ARGUMENT, "operation 99 is unknown"},
 };
@@ -384,6 +513,13 @@ DEVICE_TEST(null_overlap_and_unknown_are_refused) {
                  "add: the output y overlaps a");
     TEST_REFUSED(tdm_unary_op(s, TDM_RELU, integers.tensor, integers.tensor), TDM_UNSUPPORTED,
                  "relu: no kernel for s8");
+    TEST_REFUSED(tdm_clamp(s, integers.tensor, 0, 1, integers.tensor), TDM_UNSUPPORTED,
+                 "clamp: no kernel for s8");
+    TEST_REFUSED(tdm_clamp(s, x.tensor, 2, 1.5f, x.tensor), TDM_BAD_ARGUMENT,
+                 "clamp: low is 2 and high is 1.5");
+    TEST_REFUSED(tdm_clamp(s, x.tensor, NAN, 1, x.tensor), TDM_BAD_ARGUMENT, "low is nan");
+    TEST_REFUSED(tdm_clamp(s, x.tensor, 0, NAN, x.tensor), TDM_BAD_ARGUMENT, "high is nan");
+    TEST_REFUSED(tdm_clamp(s, x.tensor, 0, 1, turned), TDM_BAD_ARGUMENT, "clamp: the output y");
     TEST_REFUSED(tdm_unary_op(s, (tdm_unary)0, x.tensor, x.tensor), TDM_BAD_ARGUMENT, "is unknown");
     TEST_REFUSED(tdm_unary_op(s, TDM_ABS, NULL, x.tensor), TDM_BAD_ARGUMENT, "abs: x is NULL");
     TEST_REFUSED(tdm_unary_op(s, TDM_ABS, x.tensor, NULL), TDM_BAD_ARGUMENT, "abs: y is NULL");

@@ -157,7 +157,8 @@ TEST(test_integers) {
 }
 
 TEST(test_arrays_of_every_known_dtype) {
-    static const tdm_dtype known[] = {TDM_F32, TDM_F16, TDM_BF16, TDM_F64, TDM_S32, TDM_S8, TDM_U8};
+    static const tdm_dtype known[] = {TDM_F32, TDM_F16, TDM_BF16, TDM_F64,
+                                      TDM_S32, TDM_S8,  TDM_U8,   TDM_S64};
     unsigned char bytes[64];
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++) {
         assert_true(tdm_number_known(known[i]));
@@ -172,8 +173,37 @@ TEST(test_arrays_of_every_known_dtype) {
         }
     }
     assert_false(tdm_number_known(TDM_S4));
-    assert_false(tdm_number_known(TDM_S64));
-    assert_true(isnan(tdm_number_get(TDM_S64, bytes, 0)));
+    assert_false(tdm_number_known(TDM_F8E4M3));
+    assert_true(isnan(tdm_number_get(TDM_F8E4M3, bytes, 0)));
+}
+
+TEST(test_long_integers_and_booleans) {
+    static const struct {
+        double x;
+        int64_t s64;
+        int is_true;
+    } cases[] = {
+        {0, 0, 0},
+        {-0.0, 0, 0},
+        {0.5, 0, 1},
+        {1.5, 2, 1},
+        {-2.5, -2, 1},
+        {(double)NAN, 0, 1},
+        {0x1p62, INT64_C(1) << 62, 1},
+        {-0x1p63, INT64_MIN, 1},
+        {0x1p63, INT64_MAX, 1},
+        {HUGE_VAL, INT64_MAX, 1},
+        {-HUGE_VAL, INT64_MIN, 1},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        int64_t s64;
+        uint8_t is_true;
+        tdm_number_set(TDM_S64, &s64, 0, cases[i].x);
+        tdm_number_set(TDM_BOOL, &is_true, 0, cases[i].x);
+        if (s64 != cases[i].s64 || is_true != cases[i].is_true)
+            fail_msg("%g gives s64 %lld, bool %d", cases[i].x, (long long)s64, is_true);
+        assert_true(tdm_number_get(TDM_BOOL, &is_true, 0) == (double)is_true);
+    }
 }
 
 TEST(test_format_constants) {

@@ -45,6 +45,9 @@ double oracle_binary(tdm_binary op, tdm_dtype dtype, double a, double b) {
     case TDM_DIV:
         y = a / b;
         break;
+    case TDM_POW:
+        y = pow(a, b);
+        break;
     case TDM_MIN:
         return isnan(a) || isnan(b) ? (double)NAN : fmin(a, b);
     case TDM_MAX:

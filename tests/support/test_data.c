@@ -67,14 +67,25 @@ double test_data_value(tdm_dtype dtype, test_data_kind kind, test_random *random
     return test_random_uniform(random, -1.0, 1.0);
 }
 
+/* Returns an integer of any magnitude, or a 0 or 1 for a bool. */
+static double wide_integer(tdm_dtype dtype, test_random *random) {
+    const uint64_t bits = test_random_bits(random);
+    if (dtype == TDM_BOOL)
+        return (double)(bits & 1);
+    return (double)((int64_t)bits >> (test_random_bits(random) % 64));
+}
+
 void test_data_fill(tdm_dtype dtype, void *data, size_t count, test_data_kind kind, uint64_t seed) {
     test_random random = {seed};
-    if (kind == TEST_DATA_ANY_BITS) {
+    if (kind == TEST_DATA_ANY_BITS && dtype != TDM_BOOL) {
         const size_t bytes = count * (size_t)tdm_dtype_info(dtype)->unit_bytes;
         for (size_t i = 0; i < bytes; i++)
             ((unsigned char *)data)[i] = (unsigned char)(test_random_bits(&random) >> 32);
         return;
     }
+    const bool is_wide = dtype == TDM_S64 || dtype == TDM_BOOL;
     for (size_t i = 0; i < count; i++)
-        tdm_number_set(dtype, data, i, test_data_value(dtype, kind, &random));
+        tdm_number_set(dtype, data, i,
+                       is_wide ? wide_integer(dtype, &random)
+                               : test_data_value(dtype, kind, &random));
 }

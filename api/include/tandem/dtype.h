@@ -18,8 +18,10 @@ extern "C" {
  * every other dtype. The s4 element at an even index is in the low half of the byte. Host memory
  * holds f16 and bf16 as 16-bit patterns. A bf16 is the upper half of an f32.
  *
- * f64, s64, bool and f8e4m3 have rows so that files with them can be described. Operations without
- * a kernel for a dtype return TDM_UNSUPPORTED, and the detail text names the dtype.
+ * f64 and f8e4m3 have rows so that files with them can be described. s64 and bool are for indices
+ * and masks: comparisons, selection, copies, conversions and gather take them. A bool is stored as
+ * 0 or 1. Operations without a kernel for a dtype return TDM_UNSUPPORTED, and the detail text names
+ * the dtype.
  */
 #define TDM_DTYPE_LIST(X)                                                                          \
     X(TDM_F32, 1, "f32", 32, 1, 4, F)                                                              \

@@ -33,7 +33,13 @@ extern "C" {
     X(TDM_TANH, 8, "tanh", "tanh(x)")                                                              \
     X(TDM_EXP, 9, "exp", "e^x")                                                                    \
     X(TDM_SQRT, 10, "sqrt", "square root, correctly rounded")                                      \
-    X(TDM_RSQRT, 11, "rsqrt", "1 / square root")
+    X(TDM_RSQRT, 11, "rsqrt", "1 / square root")                                                   \
+    X(TDM_LOG, 12, "log", "natural logarithm")                                                     \
+    X(TDM_ERF, 13, "erf", "error function")                                                        \
+    X(TDM_FLOOR, 14, "floor", "largest integer that is not above x")                               \
+    X(TDM_ROUND, 15, "round", "nearest integer, ties to even")                                     \
+    X(TDM_SIN, 16, "sin", "sine of x radians, |x| <= 2^24; NaN beyond")                            \
+    X(TDM_COS, 17, "cos", "cosine of x radians, |x| <= 2^24; NaN beyond")
 
 typedef enum tdm_unary {
 #define TDM_UNARY_ENUM(name, value, text, formula) name = value,
@@ -44,7 +50,7 @@ typedef enum tdm_unary {
 /*
  * Columns: name, value, text, formula. Floats are computed in f32 and rounded once. div is
  * correctly rounded in f32. For s32, add, sub and mul wrap modulo 2^32. For s8 and u8 they
- * saturate. Integer div is unsupported. min and max of a NaN and a number give the NaN.
+ * saturate. Integer div and pow are unsupported. min and max of a NaN and a number give the NaN.
  */
 #define TDM_BINARY_LIST(X)                                                                         \
     X(TDM_ADD, 1, "add", "a + b")                                                                  \
@@ -52,13 +58,29 @@ typedef enum tdm_unary {
     X(TDM_MUL, 3, "mul", "a * b")                                                                  \
     X(TDM_DIV, 4, "div", "a / b")                                                                  \
     X(TDM_MIN, 5, "min", "the smaller")                                                            \
-    X(TDM_MAX, 6, "max", "the larger")
+    X(TDM_MAX, 6, "max", "the larger")                                                             \
+    X(TDM_POW, 7, "pow", "a to the power b, as pow of C")
 
 typedef enum tdm_binary {
 #define TDM_BINARY_ENUM(name, value, text, formula) name = value,
     TDM_BINARY_LIST(TDM_BINARY_ENUM)
 #undef TDM_BINARY_ENUM
 } tdm_binary;
+
+/* Columns: name, value, text, formula. A comparison with a NaN is false, but for not_equal. */
+#define TDM_COMPARISON_LIST(X)                                                                     \
+    X(TDM_EQUAL, 1, "equal", "a == b")                                                             \
+    X(TDM_NOT_EQUAL, 2, "not_equal", "a != b")                                                     \
+    X(TDM_LESS, 3, "less", "a < b")                                                                \
+    X(TDM_LESS_EQUAL, 4, "less_equal", "a <= b")                                                   \
+    X(TDM_GREATER, 5, "greater", "a > b")                                                          \
+    X(TDM_GREATER_EQUAL, 6, "greater_equal", "a >= b")
+
+typedef enum tdm_comparison {
+#define TDM_COMPARISON_ENUM(name, value, text, formula) name = value,
+    TDM_COMPARISON_LIST(TDM_COMPARISON_ENUM)
+#undef TDM_COMPARISON_ENUM
+} tdm_comparison;
 
 /* Columns: name, value, text, meaning. */
 #define TDM_REDUCE_LIST(X)                                                                         \
@@ -78,10 +100,34 @@ typedef enum tdm_reduction {
 TDM_API tdm_status tdm_unary_op(tdm_stream *stream, tdm_unary op, const tdm_tensor *x,
                                 tdm_tensor *y);
 
+/*
+ * y = x < low ? low : x > high ? high : x; a NaN in x stays a NaN. Shapes and dtypes are those of
+ * tdm_unary_op. A bound may be infinite. TDM_BAD_ARGUMENT: a bound is NaN, or low is above high.
+ * Since 0.2.
+ */
+TDM_API tdm_status tdm_clamp(tdm_stream *stream, const tdm_tensor *x, float low, float high,
+                             tdm_tensor *y);
+
 /* y = a op b, all of one dtype. a and b are broadcast to y's shape by the usual rule: shapes are
- * aligned at the last dimension, and a dimension of 1 (or a missing one) repeats. */
+ * aligned at the last dimension, and a dimension of 1 (or a missing one) repeats. min and max of
+ * bool are "and" and "or". */
 TDM_API tdm_status tdm_binary_op(tdm_stream *stream, tdm_binary op, const tdm_tensor *a,
                                  const tdm_tensor *b, tdm_tensor *y);
+
+/*
+ * y = a op b, where y is bool, 0 or 1. a and b have one dtype: f32, f16, bf16, s32, s64, s8, u8 or
+ * bool. They are broadcast to y's shape. A device may read f32 denormals as zero. y must not
+ * overlap an input of another dtype. Since 0.2.
+ */
+TDM_API tdm_status tdm_compare(tdm_stream *stream, tdm_comparison op, const tdm_tensor *a,
+                               const tdm_tensor *b, tdm_tensor *y);
+
+/*
+ * y = condition ? a : b, bits unchanged. condition is bool; a, b and y have one dtype, any but s4.
+ * All three inputs are broadcast to y's shape. Since 0.2.
+ */
+TDM_API tdm_status tdm_where(tdm_stream *stream, const tdm_tensor *condition, const tdm_tensor *a,
+                             const tdm_tensor *b, tdm_tensor *y);
 
 /*
  * Reduce over `axis_count` distinct axes (0 ≤ axis < rank of x). axis_count = 0 with axes NULL

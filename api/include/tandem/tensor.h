@@ -173,10 +173,11 @@ TDM_API tdm_status tdm_tensor_copy_across(tdm_stream *source_stream, const tdm_t
 TDM_API tdm_status tdm_tensor_fill(tdm_stream *stream, double value, tdm_tensor *target);
 
 /*
- * Convert among f32, f16, bf16, s32, s8, u8, s4; same shape, any strides, no overlap. Each element
- * is rounded once.
+ * Convert among f32, f16, bf16, s32, s8, u8, s4, s64 and bool, but not between s4 and s64 or bool;
+ * same shape, any strides, no overlap. Each element is rounded once.
  *   To a float: to nearest, ties to even. Beyond the largest finite value: infinity. NaN stays NaN.
  *   To an integer: to nearest, ties to even, then saturated to the type's range. NaN gives 0.
+ *   To bool: x != 0, which is true for a NaN. From bool: 0 or 1.
  * Enqueues. Statuses: TDM_BAD_ARGUMENT, TDM_BAD_SHAPE, TDM_UNSUPPORTED (other dtypes, named in the
  * detail), the stream's failure. Thread-safe. Since 0.1.
  */
