@@ -304,8 +304,8 @@ static int64_t sample_numbers(float *numbers, int64_t step) {
     }
     for (int64_t i = 0; i < SAMPLED_LINE; i += step)
         numbers[count++] = 220.0f * (float)i / SAMPLED_LINE - 110.0f;
-    for (int64_t i = 0; i < SAMPLED_NEAR_ONE; i++)
-        numbers[count++] = 1 + (float)(i - SAMPLED_NEAR_ONE / 2) * 0x1p-21f;
+    for (int64_t i = 0; i < SAMPLED_NEAR_ONE; i++) /* from 1 - 2^-12 on */
+        numbers[count++] = 1 - 0x1p-12f + (float)i * 0x1p-21f;
     for (int64_t i = 0; i < SAMPLED_QUARTERS; i += (step + 7) / 8)
         numbers[count++] = near_quarter(i);
     numbers[count++] = INFINITY;

@@ -1,5 +1,6 @@
 /*
- * Elementwise operations with broadcasting, reductions, softmax, gather, scatter, concat.
+ * Elementwise operations, comparisons and selection with broadcasting, reductions, softmax, gather,
+ * scatter, concat.
  *
  * All operations enqueue on a stream and return. All tensors must be on the stream's device. Inputs
  * may have any strides. Elements of the output must not overlap each other. The output may be the
