@@ -57,6 +57,9 @@ tdm_status tdm_struct_check_output(const char *operation, const char *name, cons
 /* Fills an output struct with as much of `made` as it can hold, and zeros after that. */
 void tdm_struct_write(const void *made, size_t known, void *target);
 
+/* True for f32, f16 and bf16, the floats that kernels compute with. */
+bool tdm_is_kernel_float(tdm_dtype dtype);
+
 /* ---- layouts --------------------------------------------------------------------------------- */
 
 /* Returns the number of elements. The layout was checked, so this cannot overflow. */

@@ -1,7 +1,7 @@
 /* The table of dtypes. */
 #include <string.h>
 
-#include "api/backend.h"
+#include "api/base/base.h"
 
 #define CLASS_F TDM_CLASS_FLOAT
 #define CLASS_S TDM_CLASS_SIGNED
@@ -54,4 +54,8 @@ tdm_status tdm_dtype_bytes(tdm_dtype dtype, int64_t elements, size_t *bytes) {
                         (long long)elements, traits->name);
     *bytes = (size_t)size;
     return TDM_OK;
+}
+
+bool tdm_is_kernel_float(tdm_dtype dtype) {
+    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
 }

@@ -182,10 +182,6 @@ static tdm_status check_k(const tdm_gemm_problem *p) {
                     (long long)limit);
 }
 
-static bool is_float(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
-}
-
 /* Checks an integer D, which is the exact sum, requantized or not. Float epilogue operations are
  * not supported. */
 static tdm_status check_integer_d(const tdm_gemm_desc *desc, const tdm_gemm_problem *p) {
@@ -236,7 +232,7 @@ static tdm_status take_float(const tdm_gemm_desc *desc, const tdm_gemm_problem *
     TDM_TRY(refuse_carried("A", &desc->a, &desc->a_quant));
     TDM_TRY(refuse_carried("B", &desc->b, &desc->b_quant));
     TDM_TRY(refuse_carried("D", &desc->d, &desc->d_quant));
-    if (!is_float(p->d.dtype))
+    if (!tdm_is_kernel_float(p->d.dtype))
         return tdm_fail(TDM_UNSUPPORTED, "gemm: D is %s but A and B are %s and %s",
                         tdm_dtype_name(p->d.dtype), tdm_dtype_name(p->a.dtype),
                         tdm_dtype_name(p->b.dtype));
@@ -257,7 +253,7 @@ static tdm_status take_integers(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
     TDM_TRY(take_parameters(&a, true, false, true, &p->a_scale, &p->a_zero));
     TDM_TRY(take_parameters(&b, false, true, true, &p->b_scale, &p->b_zero));
     TDM_TRY(check_k(p));
-    if (is_float(p->d.dtype))
+    if (tdm_is_kernel_float(p->d.dtype))
         return refuse_carried("D", &desc->d, &desc->d_quant);
     TDM_TRY(check_integer_d(desc, p));
     return take_parameters(&d, false, true, false, &p->d_scale, &p->d_zero);
@@ -266,10 +262,10 @@ static tdm_status take_integers(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
 /* Reads the problem if A has a float type and B is s8 or s4 with scales. */
 static tdm_status take_weights(const tdm_gemm_desc *desc, tdm_gemm_problem *p) {
     tdm_quant_layout b_quant = desc->b_quant;
-    if (!is_float(p->d.dtype) || p->bias == TDM_S32)
+    if (!tdm_is_kernel_float(p->d.dtype) || p->bias == TDM_S32)
         return tdm_fail(TDM_UNSUPPORTED, "gemm: %s is %s but A is %s",
-                        is_float(p->d.dtype) ? "bias" : "D",
-                        tdm_dtype_name(is_float(p->d.dtype) ? p->bias : p->d.dtype),
+                        tdm_is_kernel_float(p->d.dtype) ? "bias" : "D",
+                        tdm_dtype_name(tdm_is_kernel_float(p->d.dtype) ? p->bias : p->d.dtype),
                         tdm_dtype_name(p->a.dtype));
     TDM_TRY(refuse_carried("A", &desc->a, &desc->a_quant));
     TDM_TRY(refuse_carried("D", &desc->d, &desc->d_quant));
@@ -306,12 +302,13 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
     TDM_TRY(check_scale_is_there("B", &desc->b_quant));
     TDM_TRY(check_scale_is_there("D", &desc->d_quant));
     problem->quantize_a = desc->quantize_a != 0;
-    if (problem->quantize_a && (!is_float(problem->a.dtype) || is_float(problem->b.dtype)))
+    if (problem->quantize_a &&
+        (!tdm_is_kernel_float(problem->a.dtype) || tdm_is_kernel_float(problem->b.dtype)))
         return tdm_fail(
             TDM_BAD_ARGUMENT,
             "gemm: quantize_a is %d, but A is %s and B is %s: it needs a float A and a quantized B",
             desc->quantize_a, tdm_dtype_name(problem->a.dtype), tdm_dtype_name(problem->b.dtype));
-    if (is_float(problem->a.dtype) && is_float(problem->b.dtype)) {
+    if (tdm_is_kernel_float(problem->a.dtype) && tdm_is_kernel_float(problem->b.dtype)) {
         problem->op = TDM_OP_GEMM;
         return take_float(desc, problem);
     }
@@ -319,7 +316,8 @@ tdm_status tdm_gemm_take_quantization(const tdm_gemm_desc *desc, tdm_gemm_proble
         problem->op = TDM_OP_GEMM_INT;
         return take_integers(desc, problem);
     }
-    if (is_float(problem->a.dtype) && (problem->b.dtype == TDM_S8 || problem->b.dtype == TDM_S4)) {
+    if (tdm_is_kernel_float(problem->a.dtype) &&
+        (problem->b.dtype == TDM_S8 || problem->b.dtype == TDM_S4)) {
         problem->op = TDM_OP_GEMM_WEIGHTS;
         return take_weights(desc, problem);
     }

@@ -42,10 +42,6 @@ typedef struct attention_problem {
 
 /* ---- checks ---------------------------------------------------------------------------------- */
 
-static bool is_float(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
-}
-
 static tdm_status check_rank(const char *name, const tdm_tensor *tensor) {
     return tensor->layout.rank == RANK
                ? TDM_OK
@@ -113,16 +109,17 @@ static tdm_status check_values(const char *name, const tdm_tensor *tensor) {
     const tdm_dtype dtype = tensor->layout.dtype;
     if (dtype == TDM_S8)
         return check_scales(name, tensor);
-    return is_float(dtype) ? TDM_OK
-                           : tdm_fail(TDM_UNSUPPORTED,
-                                      "attention: %s is %s; f32, f16, bf16 and quantized s8 are "
-                                      "supported",
-                                      name, tdm_dtype_name(dtype));
+    return tdm_is_kernel_float(dtype)
+               ? TDM_OK
+               : tdm_fail(TDM_UNSUPPORTED,
+                          "attention: %s is %s; f32, f16, bf16 and quantized s8 are "
+                          "supported",
+                          name, tdm_dtype_name(dtype));
 }
 
 static tdm_status check_dtypes(const tdm_tensor *q, const tdm_tensor *k, const tdm_tensor *v,
                                const tdm_tensor *y) {
-    if (!is_float(q->layout.dtype))
+    if (!tdm_is_kernel_float(q->layout.dtype))
         return tdm_fail(TDM_UNSUPPORTED, "attention: no kernel for q of %s, only f32, f16 and bf16",
                         tdm_dtype_name(q->layout.dtype));
     if (q->layout.dtype != y->layout.dtype)
@@ -216,7 +213,7 @@ static tdm_status describe_mask(attention_problem *p, const tdm_stream *stream,
     scores.shape[3] = p->arg.keys;
     TDM_TRY(tdm_check_tensor("attention", "mask", stream, mask));
     TDM_TRY(tdm_check_overlap("attention", "y", p->y, "mask", mask, false));
-    if (!is_float(mask->layout.dtype))
+    if (!tdm_is_kernel_float(mask->layout.dtype))
         return tdm_fail(TDM_UNSUPPORTED, "attention: mask is %s; f32, f16 and bf16 are supported",
                         tdm_dtype_name(mask->layout.dtype));
     if (!tdm_broadcast_strides(&mask->layout, &scores, strides)) {
@@ -297,7 +294,7 @@ static int64_t local_floats(const attention_problem *p, const tdm_variant *varia
     return block + p->rows * (BLOCK_KEYS + round_up(width, 64) + round_up(v_width, 64));
 }
 
-/* Iterations of all loops of a work-item of the other kernels, roughly. */
+/* Returns roughly the iterations of all loops of a work-item of the other kernels. */
 static int64_t iterations(const attention_problem *p, const tdm_variant *variant) {
     const int64_t keys = p->arg.keys, width = p->arg.width;
     return variant->parameters[P_FORM] == FORM_GROUP

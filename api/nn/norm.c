@@ -47,10 +47,6 @@ typedef struct norm_problem {
 
 static const char *const shaped_names[SHAPED] = {"y", "x", "residual", "sum"};
 
-static bool is_float(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
-}
-
 /* Checks that an operand has the shape and dtype of x. */
 static tdm_status check_like_x(const norm_problem *p, int operand) {
     const tdm_layout *const x = &p->shaped[IN_X]->layout;
@@ -78,7 +74,7 @@ static tdm_status check_vector(const norm_problem *p, const char *name, const td
                         p->operation, name, tdm_layout_text(&vector->layout, text),
                         (long long)count);
     }
-    if (!is_float(vector->layout.dtype))
+    if (!tdm_is_kernel_float(vector->layout.dtype))
         return tdm_fail(TDM_BAD_DTYPE, "%s: %s is %s, must be f32, f16 or bf16", p->operation, name,
                         tdm_dtype_name(vector->layout.dtype));
     return TDM_OK;
@@ -109,7 +105,7 @@ static tdm_status check_norm(const norm_problem *p, const tdm_stream *stream) {
     if (x->rank == 0)
         return tdm_fail(TDM_BAD_SHAPE, "%s: x has rank 0, its last dimension is normalized",
                         p->operation);
-    if (!is_float(x->dtype))
+    if (!tdm_is_kernel_float(x->dtype))
         return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel for %s, only for f32, f16 and bf16",
                         p->operation, tdm_dtype_name(x->dtype));
     if (p->shaped[IN_RESIDUAL])

@@ -213,10 +213,6 @@ static const char *rope_supports(const void *given, const tdm_variant *variant,
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-static bool is_float(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
-}
-
 static tdm_status check_rows(const tdm_layout *x, const tdm_layout *y) {
     if (x->rank == 0)
         return tdm_fail(TDM_BAD_SHAPE, "rope: x has rank 0, its last dimension is turned");
@@ -228,7 +224,7 @@ static tdm_status check_rows(const tdm_layout *x, const tdm_layout *y) {
     if (x->dtype != y->dtype)
         return tdm_fail(TDM_BAD_DTYPE, "rope: x is %s but y is %s", tdm_dtype_name(x->dtype),
                         tdm_dtype_name(y->dtype));
-    if (!is_float(x->dtype))
+    if (!tdm_is_kernel_float(x->dtype))
         return tdm_fail(TDM_UNSUPPORTED, "rope: no kernel for %s, only for f32, f16 and bf16",
                         tdm_dtype_name(x->dtype));
     return TDM_OK;

@@ -36,10 +36,6 @@ static const char *comparison_name(tdm_comparison op) {
     return NULL;
 }
 
-static bool is_float(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
-}
-
 static bool is_integer(tdm_dtype dtype) {
     return dtype == TDM_S32 || dtype == TDM_S8 || dtype == TDM_U8;
 }
@@ -86,7 +82,7 @@ static tdm_status run_unary(tdm_stream *stream, const char *operation, tdm_unary
                             const tdm_tensor *x, tdm_tensor *y) {
     TDM_TRY(tdm_check_output(operation, "y", stream, y));
     TDM_TRY(check_input(operation, "x", stream, x, y));
-    if (!is_float(y->layout.dtype))
+    if (!tdm_is_kernel_float(y->layout.dtype))
         return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel for %s, only for f32, f16 and bf16",
                         operation, tdm_dtype_name(y->layout.dtype));
     if (tdm_layout_elements(&y->layout) == 0)
@@ -125,7 +121,7 @@ tdm_status tdm_clamp(tdm_stream *stream, const tdm_tensor *x, float low, float h
 static tdm_status check_binary_dtype(const char *operation, tdm_binary op, tdm_dtype dtype) {
     if (dtype == TDM_BOOL && (op == TDM_MIN || op == TDM_MAX))
         return TDM_OK;
-    if (!is_float(dtype) && !is_integer(dtype))
+    if (!tdm_is_kernel_float(dtype) && !is_integer(dtype))
         return tdm_fail(TDM_UNSUPPORTED,
                         "%s: no kernel for %s, only for f32, f16, bf16, s32, s8 and u8", operation,
                         tdm_dtype_name(dtype));
@@ -174,7 +170,7 @@ static tdm_status check_comparison(const char *operation, const tdm_stream *stre
                         tdm_dtype_name(b->layout.dtype));
     TDM_TRY(check_shape(operation, "a", a, y));
     TDM_TRY(check_shape(operation, "b", b, y));
-    if (is_float(dtype) || is_integer(dtype) || dtype == TDM_S64 || dtype == TDM_BOOL)
+    if (tdm_is_kernel_float(dtype) || is_integer(dtype) || dtype == TDM_S64 || dtype == TDM_BOOL)
         return TDM_OK;
     return tdm_fail(TDM_UNSUPPORTED,
                     "%s: no kernel for %s, only for f32, f16, bf16, s32, s64, s8, u8 and bool",

@@ -251,10 +251,6 @@ static tdm_status check_dtypes(const gather_call *call) {
     return TDM_OK;
 }
 
-static bool is_float(tdm_dtype dtype) {
-    return dtype == TDM_F32 || dtype == TDM_F16 || dtype == TDM_BF16;
-}
-
 static tdm_status check_parameters(const tdm_tensor *table, const tdm_tensor *y) {
     TDM_TRY(tdm_check_overlap("gather", "y", y, "the scales", table->scale, false));
     return table->zero_point
@@ -278,7 +274,7 @@ tdm_status tdm_gather(tdm_stream *stream, const tdm_tensor *table, int axis,
     TDM_TRY(tdm_check_tensor("gather", "table", stream, table));
     TDM_TRY(tdm_check_tensor("gather", "indices", stream, indices));
     TDM_TRY(tdm_check_output("gather", "y", stream, y));
-    call.dequantizes = table->scale && is_float(y->layout.dtype);
+    call.dequantizes = table->scale && tdm_is_kernel_float(y->layout.dtype);
     TDM_TRY(check_shape(&call));
     TDM_TRY(check_dtypes(&call));
     TDM_TRY(tdm_check_overlap("gather", "y", y, "table", table, false));

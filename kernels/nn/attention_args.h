@@ -3,8 +3,8 @@
 #ifndef TDM_ATTENTION_ARGS_H
 #define TDM_ATTENTION_ARGS_H
 
-/* Distances in elements. `head` is a head of q, y or the mask, and a KV head of k and v. `batch` is
- * the distance of pages if k and v are paged. */
+/* These are distances in elements. `head` is that of heads: of q, y or the mask, and KV heads of k
+ * and v. `batch` is the distance of pages if k and v are paged. */
 typedef struct {
     long batch, head, row, column;
 } tdm_attention_strides;
@@ -18,7 +18,6 @@ typedef struct {
     tdm_attention_strides mask, k_scale, v_scale;
     long length;              /* stride of `lengths` */
     long table_row, table_at; /* strides of the block table: sequence, page */
-    long unused;
 } tdm_attention_options_arg;
 
 /* A type of 0 means that the operand is absent. scale is that of q·k, divided by the cap if there

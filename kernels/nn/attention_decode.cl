@@ -72,7 +72,7 @@ TDM_BODY void tdm_row_results(TDM_LOCAL const float *values, int count,
     }
 }
 
-/* The state of a row. It sees the keys first … end-1. */
+/* A row sees the keys first … end-1. `largest` and `sum` are its softmax so far. */
 typedef struct {
     float largest, sum, factor;
     long first, end, mask_at;

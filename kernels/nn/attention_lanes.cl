@@ -70,8 +70,8 @@ TDM_BODY void tdm_results(TDM_LOCAL const float *values, int count, TDM_LOCAL co
     }
 }
 
-/* The state of the lanes: the largest score so far, and the sum of weights relative to it. The
- * lanes see the keys first … end-1. */
+/* The lanes have their largest scores so far, and the sums of weights relative to them. They see
+ * the keys first … end-1. */
 typedef struct {
     float largest[LANES], sum[LANES], factor[LANES];
     long first[LANES], end[LANES], mask_at[LANES];

@@ -1,4 +1,4 @@
-/* The reference kernel of attention: any sizes. One work-item computes one row of y. It finds the
+/* This is the reference kernel of attention, for any sizes. One work-item computes one row of y. It finds the
  * largest score and the sum of weights first; then it computes every score again for each eight
  * columns of y. The grid is one-dimensional; row r of the batch is
  * ((batch · KV heads + head) · group · queries) + row. */

@@ -20,7 +20,7 @@
         tdm_attention_options_arg more, tdm_attention_arg arg
 
 #define TDM_LOG2_E 1.44269504088896341f
-/* The maximum of no scores. It is finite, so that its difference to itself is 0. */
+/* This is the maximum of no scores. It is finite, so that its difference to itself is 0. */
 #define TDM_LOWEST_SCORE -1.7e38f
 
 /* Returns the number of keys of a sequence. */
@@ -33,8 +33,8 @@ TDM_INLINE long tdm_attention_keys(TDM_GLOBAL const tdm_s32 *lengths, long offse
     return length < 0 ? 0 : length > arg->keys ? arg->keys : length;
 }
 
-/* The keys that a query sees: first … end-1. No function of these kernels returns a
- * struct: Oclgrind does not support what inlining it leaves in the code. */
+/* A query sees the keys first … end-1. No function of these kernels returns a struct: Oclgrind does
+ * not support what inlining it leaves in the code. */
 typedef struct {
     long first, end;
 } tdm_attention_range;
@@ -59,8 +59,8 @@ TDM_INLINE long tdm_attention_row(const tdm_attention_strides *strides, long bat
            (row - in_group * arg->queries) * strides->row;
 }
 
-/* k or v of one KV head, with its scales. `page_stride` and `scale_page_stride` are the distances
- * of pages; without pages, `data_offset` is that of the sequence. */
+/* This describes k or v of one KV head, with its scales. The batch strides are the distances of
+ * pages. Without pages, the offsets are those of the sequence. */
 typedef struct {
     TDM_GLOBAL const void *data, *scale;
     TDM_GLOBAL const tdm_s32 *table;
@@ -84,8 +84,8 @@ typedef struct {
     side.type = arg.X##_type, side.scale_type = arg.X##_scale_type;                                \
     side.group = arg.X##_group, side.width = row_width
 
-/* Where a key's row of k or v begins, and its scales. `page` is -1 for a page that the table gives
- * wrongly. */
+/* A key is row `row` of page `page`. `page` is -1 if the table gives a page that k does not have,
+ * and 0 without pages. */
 typedef struct {
     long page, row; /* row: within the page */
 } tdm_attention_place;
