@@ -3,6 +3,7 @@
  * bound.
  *
  *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual)
+ *     D = act(alpha * op(A) * op(B) + beta * C + bias) * residual     if gated
  *
  * This file is header-only. It needs only the public headers and the C library.
  */
@@ -33,6 +34,7 @@ typedef struct op_gemm_case {
     int transpose_a, transpose_b;
     float alpha, beta;
     tdm_activation activation;
+    int gated; /* the residual is a factor */
     int batch_rank;
     int64_t batch[OP_GEMM_MAX_BATCH];
     unsigned shared[OP_GEMM_OPERANDS]; /* bit i: the operand has size 1 in batch dimension i */
@@ -126,7 +128,8 @@ static inline double op_gemm_min_normal(tdm_dtype dtype) {
 /*
  * The bound of |d - d64| is half an ulp of the result, plus the accumulated error of f32 sums of
  * random data. That error grows with the square root of the sums' length. A bound linear in K would
- * not detect a missing iteration over k. `size` is |alpha||A||B| + |beta C| + |bias| + |residual|.
+ * not detect a missing iteration over k. `size` is |alpha||A||B| + |beta C| + |bias| + |residual|,
+ * or the other three multiplied by |residual| if gated.
  * With 3xTF32, each product may have a relative error of OP_GEMM_SPLIT_BOUND, whatever the length
  * (docs/numerics.md).
  */

@@ -102,15 +102,21 @@ static struct {
     tdm_tensor *x, *normal;    /* the residual stream; the normalized values */
     tdm_tensor *q, *k, *v, *attended;
     tdm_tensor *query_heads, *attended_heads; /* views of q and attended, [1][heads][1][head] */
-    tdm_tensor *gated, *upper;
+    tdm_tensor *gated;
 } m;
 
 /* ---- the step -------------------------------------------------------------------------------- */
 
-static void multiply(const tdm_tensor *x, const weight *w, tdm_tensor *y, tdm_activation activation,
+static void multiply(const tdm_tensor *x, const weight *w, tdm_tensor *y,
                      const tdm_tensor *residual) {
+    const tdm_gemm_epilogue epilogue = {.struct_size = sizeof epilogue, .residual = residual};
+    check(tdm_gemm(stream, 1, x, w->transposed, 0, NULL, y, &epilogue));
+}
+
+/* Computes the gated linear unit y = silu(x · w) · up, SwiGLU. */
+static void gate(const tdm_tensor *x, const weight *w, const tdm_tensor *up, tdm_tensor *y) {
     const tdm_gemm_epilogue epilogue = {
-        .struct_size = sizeof epilogue, .activation = activation, .residual = residual};
+        .struct_size = sizeof epilogue, .activation = TDM_ACT_SILU, .residual = up, .gated = 1};
     check(tdm_gemm(stream, 1, x, w->transposed, 0, NULL, y, &epilogue));
 }
 
@@ -147,21 +153,20 @@ static void attend(int length) {
 
 static void step(int position) {
     normalize();
-    multiply(m.normal, &m.query, m.q, TDM_ACT_NONE, NULL);
-    multiply(m.normal, &m.key, m.k, TDM_ACT_NONE, NULL);
-    multiply(m.normal, &m.value, m.v, TDM_ACT_NONE, NULL);
+    multiply(m.normal, &m.query, m.q, NULL);
+    multiply(m.normal, &m.key, m.k, NULL);
+    multiply(m.normal, &m.value, m.v, NULL);
     check(tdm_tensor_fill(stream, position, m.position));
     rotate(m.q, HEADS);
     rotate(m.k, KV_HEADS);
     store(m.keys, position, m.k);
     store(m.values, position, m.v);
     attend(position + 1);
-    multiply(m.attended, &m.output, m.x, TDM_ACT_NONE, m.x); // D may be the residual
+    multiply(m.attended, &m.output, m.x, m.x); // D may be the residual
     normalize();
-    multiply(m.normal, &m.gate, m.gated, TDM_ACT_SILU, NULL);
-    multiply(m.normal, &m.up, m.upper, TDM_ACT_NONE, NULL);
-    check(tdm_binary_op(stream, TDM_MUL, m.gated, m.upper, m.gated));
-    multiply(m.gated, &m.down, m.x, TDM_ACT_NONE, m.x);
+    multiply(m.normal, &m.up, m.gated, NULL);
+    gate(m.normal, &m.gate, m.gated, m.gated);
+    multiply(m.gated, &m.down, m.x, m.x);
 }
 
 /* ---- the double-precision reference ---------------------------------------------------------- */
@@ -270,7 +275,6 @@ static void make_places(void) {
     m.query_heads = reshaped(m.q, HEADS, 1);
     m.attended_heads = reshaped(m.attended, HEADS, 1);
     m.gated = make(TDM_F32, 2, 1, HIDDEN);
-    m.upper = make(TDM_F32, 2, 1, HIDDEN);
 }
 
 static void free_all(void) {
@@ -278,7 +282,7 @@ static void free_all(void) {
     tdm_tensor *const tensors[] = {
         m.gain,           m.frequencies, m.position, m.keys, m.values, m.x,
         m.normal,         m.q,           m.k,        m.v,    m.length, m.attended,
-        m.attended_heads, m.query_heads, m.gated,    m.upper};
+        m.attended_heads, m.query_heads, m.gated};
     for (size_t i = 0; i < sizeof weights / sizeof *weights; i++)
         free_weight(weights[i]);
     for (size_t i = 0; i < sizeof tensors / sizeof *tensors; i++)

@@ -46,6 +46,7 @@ static tdm_status describe(float alpha, const tdm_tensor *a, const tdm_tensor *b
         desc->residual = epilogue->residual->layout;
     desc->activation = epilogue->activation;
     desc->quantize_a = epilogue->quantize_a;
+    desc->gated = epilogue->gated;
     return TDM_OK;
 }
 
@@ -61,7 +62,7 @@ static bool same_description(const tdm_gemm_desc *a, const tdm_gemm_desc *b) {
            tdm_layout_equal(&a->bias, &b->bias) && tdm_layout_equal(&a->residual, &b->residual) &&
            same_scalar(a->alpha, b->alpha) && same_scalar(a->beta, b->beta) &&
            a->activation == b->activation && (a->quantize_a != 0) == (b->quantize_a != 0) &&
-           tdm_quant_layout_equal(&a->a_quant, &b->a_quant) &&
+           (a->gated != 0) == (b->gated != 0) && tdm_quant_layout_equal(&a->a_quant, &b->a_quant) &&
            tdm_quant_layout_equal(&a->b_quant, &b->b_quant) &&
            tdm_quant_layout_equal(&a->d_quant, &b->d_quant);
 }

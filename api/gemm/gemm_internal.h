@@ -63,6 +63,7 @@ typedef struct tdm_gemm_problem {
     int64_t bias_row, bias_col; /* element strides along D's rows and columns; one is 0 */
     float alpha, beta;
     tdm_activation activation;
+    bool gated; /* the residual is a factor behind the activation */
     int batch_rank;
     int64_t batch_shape[TDM_GEMM_BATCH_RANK];
     int batch_axis[TDM_GEMM_BATCH_RANK]; /* D's dimension, or the last one that was merged */

@@ -141,6 +141,9 @@ static tdm_status take_epilogue(const tdm_gemm_desc *desc, tdm_gemm_problem *p) 
         p->c = (tdm_gemm_matrix){.dtype = TDM_DTYPE_NONE};
     if (!is_absent(&desc->residual))
         TDM_TRY(take_addend("residual", &desc->residual, &desc->d, &p->residual));
+    else if (desc->gated)
+        return tdm_fail(TDM_BAD_ARGUMENT, "gemm: gated is %d but residual is NULL", desc->gated);
+    p->gated = desc->gated != 0;
     if (!is_absent(&desc->bias)) {
         TDM_TRY(check_dtype("bias", desc->bias.dtype));
         if (desc->bias.dtype != TDM_S32)

@@ -181,6 +181,7 @@ static tdm_gemm_epilogue_arg epilogue_of(const tdm_gemm_plan *plan, const tdm_ge
                                    .alpha = p->alpha,
                                    .beta = p->beta,
                                    .activation = (int)p->activation,
+                                   .gated = p->gated,
                                    .c_type = (int)p->c.dtype,
                                    .bias_type = (int)p->bias,
                                    .r_type = (int)p->residual.dtype,

@@ -139,6 +139,7 @@ static void leave_epilogue(tdm_gemm_problem *p) {
     p->alpha = 1.0f;
     p->beta = 0.0f;
     p->activation = TDM_ACT_NONE;
+    p->gated = false;
 }
 
 /* Adds a batch dimension to the problem, whose entries are the parts of equal depth. */

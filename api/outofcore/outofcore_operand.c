@@ -23,7 +23,7 @@ static tdm_status check_host_units(const tdm_ooc_operand *o) {
     const tdm_layout *const layout = &o->whole;
     const int per = tdm_dtype_info(layout->dtype)->elements_per_unit;
     const int64_t step = along_columns(o) ? o->column : o->row;
-    if (per == 1)
+    if (per == 1 || o->rows == 0 || o->columns == 0)
         return TDM_OK;
     snprintf(what, sizeof what, "outofcore: %s in host memory", o->name);
     TDM_TRY(tdm_layout_check_units(layout, 0, what));

@@ -122,6 +122,7 @@ tdm_status tdm_ooc_part_desc(const tdm_ooc_problem *p, int64_t rows, int64_t col
         memset(&desc->d_quant, 0, sizeof desc->d_quant);
         desc->residual = none;
         desc->activation = TDM_ACT_NONE;
+        desc->gated = 0;
     }
     return TDM_OK;
 }

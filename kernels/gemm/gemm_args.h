@@ -43,17 +43,18 @@ typedef struct {
     int turned;
 } tdm_gemm_shape_arg;
 
-/* D = act(alpha·acc + beta·C + bias + residual). The bias runs along the columns of D, or along its
+/* D = act(alpha·acc + beta·C + bias + residual), or with `gated`, which needs a residual,
+ * D = act(alpha·acc + beta·C + bias) · residual. The bias runs along the columns of D, or along its
  * rows if the kernel computes a transposed D; its other stride is 0. streams_d: D is too large to
- * stay in a cache. */
+ * stay in a cache. rusticl 22.3 refuses a struct with padding at its end, so `unused` is there. */
 typedef struct {
     tdm_arg_i64 c_row, c_col, c_batch;
     tdm_arg_i64 d_row, d_col, d_batch;
     tdm_arg_i64 r_row, r_col, r_batch;
     tdm_arg_i64 bias_row, bias_col;
     float alpha, beta;
-    int activation;
-    int c_type, bias_type, r_type, d_type, streams_d;
+    int activation, gated;
+    int c_type, bias_type, r_type, d_type, streams_d, unused;
 } tdm_gemm_epilogue_arg;
 
 /* Arguments of packing (gemm_pack.cl). sums_at is for gemm_int_pack.cl, as in gemm_int_args.h. */

@@ -1,4 +1,5 @@
-/* The GEMM epilogue, shared by the kernel sources: D = act(alpha·acc + beta·C + bias + residual).
+/* The GEMM epilogue, shared by the kernel sources: D = act(alpha·acc + beta·C + bias + residual),
+ * or with `gated` D = act(alpha·acc + beta·C + bias) · residual.
  *
  * The types of C, bias, residual and D are run-time values, so one program serves all combinations.
  * The branch on a type is uniform over a launch and is taken once per vector.
@@ -99,9 +100,14 @@ TDM_DEVICE float tdm_epilogue_value(float acc, tdm_epilogue_io io, tdm_gemm_epil
         x = tdm_mad(e.beta, tdm_load_any(io.c, e.c_type, io.c_at + i * e.c_row + j * e.c_col), x);
     if (e.bias_type != TDM_CODE_ABSENT)
         x += tdm_load_any(io.bias, e.bias_type, io.bias_at + i * e.bias_row + j * e.bias_col);
-    if (e.r_type != TDM_CODE_ABSENT)
-        x += tdm_load_any(io.residual, e.r_type, io.r_at + i * e.r_row + j * e.r_col);
-    return tdm_activate(x, e.activation);
+    float r = 0.0f;
+    if (e.r_type != TDM_CODE_ABSENT) {
+        r = tdm_load_any(io.residual, e.r_type, io.r_at + i * e.r_row + j * e.r_col);
+        if (!e.gated)
+            x += r;
+    }
+    x = tdm_activate(x, e.activation);
+    return e.gated ? x * r : x;
 }
 
 TDM_DEVICE void tdm_epilogue_element(float acc, tdm_epilogue_io io, tdm_gemm_epilogue_arg e, long i,
@@ -134,9 +140,16 @@ TDM_DEVICE TDM_EPILOGUE_F32 tdm_epilogue_values(TDM_EPILOGUE_F32 acc, tdm_epilog
                     tdm_loadv_any(io.c, e.c_type, io.c_at + i * e.c_row + j), x);
     if (e.bias_type != TDM_CODE_ABSENT)
         x = x + tdm_loadv_any(io.bias, e.bias_type, io.bias_at + i * e.bias_row + j);
-    if (e.r_type != TDM_CODE_ABSENT)
-        x = x + tdm_loadv_any(io.residual, e.r_type, io.r_at + i * e.r_row + j);
-    return tdm_activatev(x, e.activation);
+    TDM_EPILOGUE_F32 r = TDM_EPILOGUE_SPLAT(0.0f);
+    if (e.r_type != TDM_CODE_ABSENT) {
+        r = tdm_loadv_any(io.residual, e.r_type, io.r_at + i * e.r_row + j);
+        if (!e.gated)
+            x = x + r;
+    }
+    x = tdm_activatev(x, e.activation);
+    if (e.gated)
+        x = x * r;
+    return x;
 }
 
 TDM_DEVICE void tdm_epilogue_piece(TDM_EPILOGUE_F32 acc, tdm_epilogue_io io,

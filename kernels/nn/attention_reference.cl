@@ -1,6 +1,6 @@
-/* This is the reference kernel of attention, for any sizes. One work-item computes one row of y. It finds the
- * largest score and the sum of weights first; then it computes every score again for each eight
- * columns of y. The grid is one-dimensional; row r of the batch is
+/* This is the reference kernel of attention, for any sizes. One work-item computes one row of y. It
+ * finds the largest score and the sum of weights first; then it computes every score again for each
+ * eight columns of y. The grid is one-dimensional; row r of the batch is
  * ((batch · KV heads + head) · group · queries) + row. */
 #include "kernels/dialect/dialect.h"
 #include "attention_steps.h"

@@ -98,13 +98,14 @@ static void clear(operands *o) {
     test_array_destroy(&o->d);
 }
 
-static void expect_epilogue(operands *o, float beta) {
+static void expect_epilogue(operands *o, float beta, int gated) {
     const int64_t n = o->bias.layout.shape[0];
     test_array_fetch(&o->d);
     for (int64_t i = 0; i < test_array_count(&o->d); i++) {
         const double c = beta != 0 ? beta * test_array_get(&o->c, i) : 0;
-        const double x = c + test_array_get(&o->bias, i % n) + test_array_get(&o->residual, i);
-        const double expected = x > 0 ? x : 0;
+        const double residual = test_array_get(&o->residual, i);
+        const double x = c + test_array_get(&o->bias, i % n) + (gated ? 0 : residual);
+        const double expected = (x > 0 ? x : 0) * (gated ? residual : 1);
         if (test_array_fetched(&o->d, i) != expected)
             test_case_fail("element %lld is %g, not %g", (long long)i, test_array_fetched(&o->d, i),
                            expected);
@@ -138,13 +139,14 @@ static void run_call(operands *o, const test_device *device, const tdm_gemm_desc
                                         .bias = o->bias.tensor,
                                         .residual = o->residual.tensor,
                                         .activation = desc->activation,
-                                        .quantize_a = desc->quantize_a};
+                                        .quantize_a = desc->quantize_a,
+                                        .gated = desc->gated};
     test_array_send(&o->d);
     TEST_OK(tdm_gemm(device->stream, 0.0f, o->a.tensor, o->b.tensor, desc->beta, o->c.tensor,
                      o->d.tensor, &epilogue));
 }
 
-static void run_case(const test_device *device, const alpha_case *c, float beta) {
+static void run_case(const test_device *device, const alpha_case *c, float beta, int gated) {
     operands o;
     tdm_gemm_plan *plan, *usual;
     tdm_gemm_desc desc = describe(c);
@@ -154,16 +156,17 @@ static void run_case(const test_device *device, const alpha_case *c, float beta)
         gemm_int_put(&o.c, &nan, 1);
     }
     desc.beta = beta;
+    desc.gated = gated;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &usual));
     desc.alpha = 0.0f;
     TEST_OK(tdm_gemm_plan_create(device->device, &desc, &plan));
     run_plan(&o, device, plan, c->packed_b ? plan : NULL);
-    expect_epilogue(&o, beta);
+    expect_epilogue(&o, beta, gated);
     if (c->packed_b)
         run_plan(&o, device, plan, usual);
     else
         run_call(&o, device, &desc);
-    expect_epilogue(&o, beta);
+    expect_epilogue(&o, beta, gated);
     tdm_gemm_plan_destroy(plan);
     tdm_gemm_plan_destroy(usual);
     clear(&o);
@@ -172,13 +175,13 @@ static void run_case(const test_device *device, const alpha_case *c, float beta)
 TEST(alpha_of_zero) {
     static const float betas[] = {0.0f, 2.0f};
     for (int d = 0; d < test_device_count(); d++)
-        for (int i = 0; i < COUNT(cases) * COUNT(betas); i++) {
-            const alpha_case *const c = &cases[i / COUNT(betas)];
-            const float beta = betas[i % COUNT(betas)];
-            if (!test_case_begin(test_device_at(d), NULL, "case %d, beta %g", i / COUNT(betas),
-                                 (double)beta))
+        for (int i = 0; i < COUNT(cases) * COUNT(betas) * 2; i++) {
+            const alpha_case *const c = &cases[i / (COUNT(betas) * 2)];
+            const float beta = betas[i / 2 % COUNT(betas)];
+            if (!test_case_begin(test_device_at(d), NULL, "case %d, beta %g%s",
+                                 i / (COUNT(betas) * 2), (double)beta, i % 2 ? ", gated" : ""))
                 continue;
-            run_case(test_device_at(d), c, beta);
+            run_case(test_device_at(d), c, beta, i % 2);
             test_case_end();
         }
 }

@@ -197,11 +197,14 @@ static double expected_float(const random_gemm *p, const place *at, double *tole
     const double residual = random_gemm_has(&p->residual)
                                 ? random_operand_get(&p->residual, at->entry, at->row, at->column)
                                 : 0;
-    double value = (double)p->desc.alpha * sum + c + bias + residual;
+    const bool gated = p->desc.gated != 0;
+    double value = (double)p->desc.alpha * sum + c + bias + (gated ? 0 : residual);
     if (p->desc.activation == TDM_ACT_RELU && value < 0)
         value = 0;
-    size = size * fabs((double)p->desc.alpha) + fabs(c) + fabs(bias) + fabs(residual);
-    *tolerance = p->kind == RANDOM_INTEGERS ? 1e-6 * fabs(sum) : 0;
+    size = size * fabs((double)p->desc.alpha) + fabs(c) + fabs(bias);
+    size = gated ? size * fabs(residual) : size + fabs(residual);
+    value *= gated ? residual : 1;
+    *tolerance = p->kind == RANDOM_INTEGERS ? 1e-6 * fabs(gated ? sum * residual : sum) : 0;
     *tolerance += size > 8e6 ? 1e-6 * size : 0;
     *tolerance += dtype == TDM_F16 ? 6e-4 * fabs(value) + 1e-6 : 0;
     *tolerance += dtype == TDM_BF16 ? 5e-3 * fabs(value) + 1e-6 : 0;

@@ -93,6 +93,9 @@ DEVICE_TEST(epilogues_that_do_not_fit_are_refused) {
     desc.residual = desc.b;
     refuse_desc(device, &desc, TDM_BAD_SHAPE, "M of residual is 6 but M of D is 4");
     desc = gemm_small_desc();
+    desc.gated = 1;
+    refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "gemm: gated is 1 but residual is NULL");
+    desc = gemm_small_desc();
     desc.d.strides[0] = 0;
     refuse_desc(device, &desc, TDM_BAD_ARGUMENT, "elements of D overlap in memory");
     desc.d.strides[0] = 3;

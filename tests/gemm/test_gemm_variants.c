@@ -32,6 +32,7 @@ enum {
     F_ALPHA,
     F_BETA,
     F_ACTIVATION,
+    F_GATED,
     F_BATCH,
     F_EXACT,
     F_PACKED,
@@ -115,6 +116,7 @@ static void count_levels(const tdm_variant *row, int levels[FACTORS]) {
                               [F_ALPHA] = COUNT(alphas),
                               [F_BETA] = COUNT(betas),
                               [F_ACTIVATION] = 5,
+                              [F_GATED] = 2,
                               [F_BATCH] = COUNT(batches),
                               [F_EXACT] = 2,
                               [F_PACKED] = 2};
@@ -195,6 +197,7 @@ static gemm_trial trial_of(const tdm_variant *row, const int level[FACTORS], uin
     item->dtype[OP_GEMM_BIAS] = optional_types[level[F_BIAS_TYPE]];
     choose_addend(&trial, OP_GEMM_C, level[F_C_TYPE], &trial.c_source);
     choose_addend(&trial, OP_GEMM_RESIDUAL, level[F_RESIDUAL_TYPE], &trial.residual_source);
+    item->gated = level[F_GATED] && item->dtype[OP_GEMM_RESIDUAL] != TDM_DTYPE_NONE;
     if (item->dtype[OP_GEMM_C] == TDM_DTYPE_NONE)
         item->beta = 0;
     trial.placement[OP_GEMM_A] = (test_placement)level[F_A_PLACE];

@@ -151,6 +151,7 @@ TEST(floats) {
         trial.c = TDM_F32;
         trial.bias = TDM_F32;
         trial.residual = TDM_F16;
+        trial.gated = i == 0;
         trial.activation = TDM_ACT_RELU;
         in_orders(trial, i == 0 ? ALL_ORDERS : 1u << i);
         trial.c_is_d = 1;

@@ -2,6 +2,7 @@
  * Matrix multiplication (GEMM):
  *
  *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual)
+ *     D = act(alpha * op(A) * op(B) + beta * C + bias) * residual     with `gated`
  *
  * There are two levels: tdm_gemm for one call, and a plan that fixes shapes and chooses the kernel
  * once. A, B, C, D are stored in f32, f16 or bf16. Sums are accumulated in f32 and D is rounded
@@ -83,7 +84,7 @@ typedef struct tdm_gemm_desc {
     size_t struct_size; /* sizeof(tdm_gemm_desc) */
     tdm_layout a, b, c, d;
     tdm_layout bias;     /* rank 1, one value per column of D */
-    tdm_layout residual; /* added after C and bias, before the activation */
+    tdm_layout residual; /* added after C and bias, before the activation; see gated */
     /* parameters of integer operands (tdm_tensor_quant_layout), or all zero */
     tdm_quant_layout a_quant, b_quant, d_quant;
     int transpose_a, transpose_b;
@@ -100,6 +101,12 @@ typedef struct tdm_gemm_desc {
      * cannot name such a kernel either.
      */
     int allow_3xtf32;
+    /*
+     * Not 0: the residual is not added but multiplies the activated sum. If A·B is the gate of a
+     * gated linear unit and the residual its other product, D is SwiGLU with TDM_ACT_SILU and GeGLU
+     * with TDM_ACT_GELU or TDM_ACT_GELU_TANH (Shazeer 2020). A residual must be there. Since 0.2.
+     */
+    int gated;
 } tdm_gemm_desc;
 
 #ifdef __cplusplus
@@ -217,10 +224,12 @@ typedef struct tdm_gemm_epilogue {
     const tdm_tensor *residual;
     tdm_activation activation;
     int quantize_a; /* as in tdm_gemm_desc: quantize rows of a float A to s8 */
+    int gated;      /* as in tdm_gemm_desc: the residual is a factor. Since 0.2 */
 } tdm_gemm_epilogue;
 
 /*
- * Compute one GEMM: D = act(alpha*A*B + beta*C + bias + residual). Transposes are views
+ * Compute one GEMM: D = act(alpha*A*B + beta*C + bias + residual), or with a gated epilogue
+ * D = act(alpha*A*B + beta*C + bias) * residual. Transposes are views
  * (tdm_tensor_transpose). c may be NULL when beta is 0, and may be d. epilogue may be NULL.
  * Enqueues.
  *

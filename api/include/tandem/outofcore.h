@@ -1,7 +1,7 @@
 /*
  * GEMM for matrices that do not fit into the device's memory, or into a given part of it:
  *
- *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual)
+ *     D = act(alpha * op(A) * op(B) + beta * C + bias + residual), or gated as in tandem/gemm.h
  *
  * It has all types and epilogues of tandem/gemm.h. Any operand may lie in host memory (plain,
  * pinned, or of a mapped file), and a budget bounds the device memory. D is cut into tiles. Panels

@@ -27,14 +27,15 @@ const char *gemm_trial_text(const gemm_trial *trial, char text[512]) {
     int64_t shape[TDM_MAX_RANK];
     size_t used = (size_t)snprintf(
         text, 512,
-        "%s*%s>%s m%lld n%lld k%lld %c%c alpha %g beta %g C %s%s bias %s residual %s%s act %d",
+        "%s*%s>%s m%lld n%lld k%lld %c%c alpha %g beta %g C %s%s bias %s residual %s%s%s act %d",
         dtype_or_dash(item->dtype[OP_GEMM_A]), dtype_or_dash(item->dtype[OP_GEMM_B]),
         dtype_or_dash(item->dtype[OP_GEMM_D]), (long long)item->m, (long long)item->n,
         (long long)item->k, item->transpose_a ? 't' : 'n', item->transpose_b ? 't' : 'n',
         (double)item->alpha, (double)item->beta, dtype_or_dash(item->dtype[OP_GEMM_C]),
         trial->c_source == GEMM_SAME ? "=D" : "", dtype_or_dash(item->dtype[OP_GEMM_BIAS]),
         dtype_or_dash(item->dtype[OP_GEMM_RESIDUAL]),
-        trial->residual_source == GEMM_SAME ? "=D" : "", (int)item->activation);
+        trial->residual_source == GEMM_SAME ? "=D" : "", item->gated ? " gated" : "",
+        (int)item->activation);
     for (int i = 0; i < OP_GEMM_OPERANDS; i++)
         if (item->dtype[i] != TDM_DTYPE_NONE)
             used += (size_t)snprintf(text + used, 512 - used, " %c:%s", "ABCDbR"[i],
@@ -168,6 +169,7 @@ static tdm_gemm_desc describe(const arena *r) {
     desc.alpha = item->alpha;
     desc.beta = item->beta;
     desc.activation = item->activation;
+    desc.gated = item->gated;
     desc.packed_b = r->trial->packed_b;
     desc.allow_3xtf32 = item->allow_3xtf32;
     desc.variant = r->trial->variant;
@@ -215,6 +217,7 @@ typedef struct oracle_gemm {
     const double *residual;
     double alpha, beta;
     tdm_activation activation;
+    int gated;
 } oracle_gemm;
 
 /*
@@ -236,8 +239,8 @@ static void oracle_gemm_sums(const oracle_gemm *problem, int64_t i, int64_t j, i
 }
 
 /*
- * d = act(alpha·A·B + beta·C + bias + residual) at [i, j]. The error bound is relative to
- * size = |alpha|·|A||B| + |beta·C| + |bias| + |residual|.
+ * d = act(alpha·A·B + beta·C + bias + residual), or gated act(alpha·A·B + beta·C + bias)·residual,
+ * at [i, j]. The error bound is relative to `size` as op_gemm_bound describes it.
  */
 static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j, double sum,
                               double magnitude, double *d, double *size) {
@@ -252,11 +255,15 @@ static void oracle_gemm_entry(const oracle_gemm *problem, int64_t i, int64_t j, 
         x += problem->bias[j];
         *size += fabs(problem->bias[j]);
     }
-    if (problem->residual) {
+    if (problem->residual && !problem->gated) {
         x += problem->residual[at];
         *size += fabs(problem->residual[at]);
     }
     *d = op_gemm_activate(x, problem->activation);
+    if (problem->gated) {
+        *d *= problem->residual[at];
+        *size *= fabs(problem->residual[at]);
+    }
 }
 
 /* ---- the check ---- */
@@ -284,7 +291,8 @@ static oracle_gemm oracle_of(const arena *r, int64_t entry) {
                          .residual = matrix[OP_GEMM_RESIDUAL],
                          .alpha = (double)item->alpha,
                          .beta = (double)item->beta,
-                         .activation = item->activation};
+                         .activation = item->activation,
+                         .gated = item->gated};
 }
 
 static void check_entry(const arena *r, const oracle_gemm *oracle, int64_t entry, int64_t i,

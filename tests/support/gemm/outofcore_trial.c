@@ -36,14 +36,15 @@ const char *outofcore_trial_text(const outofcore_trial *t, char text[512]) {
     static const char *const spreads[] = {"none", "one", "each", "groups"};
     size_t used = (size_t)snprintf(
         text, 512,
-        "%s*%s>%s m%lld n%lld k%lld %c%c alpha %g beta %g C %s%s residual %s bias %s act %d quant "
+        "%s*%s>%s m%lld n%lld k%lld %c%c alpha %g beta %g C %s%s residual %s%s bias %s act %d "
+        "quant "
         "%s %s %s%s%s device %u budget %g tile %lldx%lld buffers %d batch",
         dash(t->a), dash(t->b), dash(t->d), (long long)t->m, (long long)t->n, (long long)t->k,
         t->transpose_a ? 't' : 'n', t->transpose_b ? 't' : 'n', (double)t->alpha, (double)t->beta,
-        dash(t->c), t->c_is_d ? "=D" : "", dash(t->residual), dash(t->bias), (int)t->activation,
-        spreads[t->a_quant], spreads[t->b_quant], spreads[t->d_quant],
-        t->zero_points ? "+zero" : "", t->quantize_a ? " dynamic" : "", t->on_device, t->budget,
-        (long long)t->tile_rows, (long long)t->tile_columns, t->buffers);
+        dash(t->c), t->c_is_d ? "=D" : "", dash(t->residual), t->gated ? " gated" : "",
+        dash(t->bias), (int)t->activation, spreads[t->a_quant], spreads[t->b_quant],
+        spreads[t->d_quant], t->zero_points ? "+zero" : "", t->quantize_a ? " dynamic" : "",
+        t->on_device, t->budget, (long long)t->tile_rows, (long long)t->tile_columns, t->buffers);
     for (int i = 0; i < t->batch_rank; i++)
         used += (size_t)snprintf(text + used, 512 - used, " %lld", (long long)t->batch[i]);
     for (int i = 0; i < OUTOFCORE_MATRICES; i++)
@@ -225,6 +226,7 @@ static void describe_gemm(const outofcore_operands *o, tdm_gemm_desc *desc) {
     desc->alpha = t->alpha;
     desc->beta = t->beta;
     desc->activation = t->activation;
+    desc->gated = t->gated;
     desc->quantize_a = t->quantize_a;
     desc->variant = t->variant;
 }

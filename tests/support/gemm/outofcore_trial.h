@@ -28,6 +28,7 @@ typedef struct outofcore_trial {
     test_placement place[OUTOFCORE_MATRICES];
     float alpha, beta;
     tdm_activation activation;
+    int gated; /* the residual is a factor */
     int batch_rank;
     int64_t batch[2];
     unsigned shared[OUTOFCORE_MATRICES]; /* bit i: size 1 along batch dimension i */

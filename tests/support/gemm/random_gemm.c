@@ -36,12 +36,12 @@ const char *random_gemm_text(const random_gemm *p, char text[RANDOM_GEMM_TEXT]) 
         used += random_operand_text(operands[i], text + used, RANDOM_GEMM_TEXT - (size_t)used);
     }
     snprintf(text + used, RANDOM_GEMM_TEXT - (size_t)used,
-             " transposed %d%d group %lld quantize_a %d bias %s alpha %g beta %g activation %d "
+             " transposed %d%d group %lld quantize_a %d bias %s alpha %g beta %g activation %d%s "
              "packed %d 3xtf32 %d recorded %d variant %s",
              desc->transpose_a, desc->transpose_b, (long long)p->group, desc->quantize_a,
              tdm_dtype_name(desc->bias.dtype), (double)desc->alpha, (double)desc->beta,
-             (int)desc->activation, desc->packed_b, desc->allow_3xtf32, p->recorded,
-             desc->variant != NULL ? desc->variant : "chosen");
+             (int)desc->activation, desc->gated ? " gated" : "", desc->packed_b, desc->allow_3xtf32,
+             p->recorded, desc->variant != NULL ? desc->variant : "chosen");
     return text;
 }
 
@@ -201,7 +201,9 @@ static void draw_epilogue(random_gemm *p) {
     }
     if (floats && chance(p, 25)) {
         create(p, &p->residual, TDM_F32, p->m, p->n, true);
-        random_array_fill(&p->residual.data, &p->random, -1000, 1000);
+        desc->gated = chance(p, 40);
+        const int most = desc->gated ? 4 : 1000;
+        random_array_fill(&p->residual.data, &p->random, -most, most);
         desc->residual = p->residual.data.layout;
     }
     draw_bias(p, floats);
