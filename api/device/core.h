@@ -208,6 +208,15 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
                               char *refusals, size_t refusals_bytes, const tdm_variant **variant);
 
 /*
+ * Selects a row as tdm_select_variant does, first with *apply_preferences true, and then with false
+ * if no row is left: a forced variant may run where it would not be chosen. apply_preferences points
+ * to a member of `problem` that `supports` reads.
+ */
+tdm_status tdm_select_preferred(const tdm_device *device, tdm_op op, const char *operation,
+                                tdm_supports supports, const void *problem, bool *apply_preferences,
+                                const tdm_variant **variant);
+
+/*
  * Returns the reason why a row does not support the problem, or NULL. A refusal is logged and
  * appended as for tdm_select_variant. `text` is storage for the reason.
  */

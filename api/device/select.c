@@ -94,3 +94,15 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
     return tdm_fail(TDM_UNSUPPORTED, "%s: no kernel supports these operands: %s", operation,
                     reasons);
 }
+
+tdm_status tdm_select_preferred(const tdm_device *device, tdm_op op, const char *operation,
+                                tdm_supports supports, const void *problem, bool *apply_preferences,
+                                const tdm_variant **variant) {
+    *apply_preferences = true;
+    const tdm_status status =
+        tdm_select_variant(device, op, operation, NULL, supports, problem, NULL, 0, variant);
+    if (status != TDM_UNSUPPORTED)
+        return status;
+    *apply_preferences = false;
+    return tdm_select_variant(device, op, operation, NULL, supports, problem, NULL, 0, variant);
+}

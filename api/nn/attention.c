@@ -339,16 +339,8 @@ static const char *attention_supports(const void *given, const tdm_variant *vari
 
 static tdm_status select_kernel(tdm_stream *stream, attention_problem *p, tdm_kernel **kernel) {
     const tdm_variant *variant;
-    p->apply_preferences = true;
-    tdm_status status = tdm_select_variant(stream->device, TDM_OP_ATTENTION, "attention", NULL,
-                                           attention_supports, p, NULL, 0, &variant);
-    if (status == TDM_UNSUPPORTED) {
-        // A forced variant may run where it would not be chosen.
-        p->apply_preferences = false;
-        status = tdm_select_variant(stream->device, TDM_OP_ATTENTION, "attention", NULL,
-                                    attention_supports, p, NULL, 0, &variant);
-    }
-    TDM_TRY(status);
+    TDM_TRY(tdm_select_preferred(stream->device, TDM_OP_ATTENTION, "attention", attention_supports,
+                                 p, &p->apply_preferences, &variant));
     return tdm_stream_kernel(stream, "attention", variant, kernel);
 }
 

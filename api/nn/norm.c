@@ -181,16 +181,8 @@ static const char *norm_supports(const void *given, const tdm_variant *variant,
 
 static tdm_status select_kernel(tdm_stream *stream, norm_problem *p, tdm_kernel **kernel) {
     const tdm_variant *variant;
-    p->apply_preferences = true;
-    tdm_status status = tdm_select_variant(stream->device, TDM_OP_NORM, p->operation, NULL,
-                                           norm_supports, p, NULL, 0, &variant);
-    if (status == TDM_UNSUPPORTED) {
-        // A forced variant may run where it would not be chosen.
-        p->apply_preferences = false;
-        status = tdm_select_variant(stream->device, TDM_OP_NORM, p->operation, NULL, norm_supports,
-                                    p, NULL, 0, &variant);
-    }
-    TDM_TRY(status);
+    TDM_TRY(tdm_select_preferred(stream->device, TDM_OP_NORM, p->operation, norm_supports, p,
+                                 &p->apply_preferences, &variant));
     return tdm_stream_kernel(stream, p->operation, variant, kernel);
 }
 

@@ -141,16 +141,8 @@ static tdm_status select_kernel(const gather_call *call, gather_problem *problem
                                 tdm_kernel **kernel) {
     const tdm_device *const device = call->stream->device;
     const tdm_variant *variant;
-    problem->apply_preferences = true;
-    tdm_status status = tdm_select_variant(device, call->op, call->operation, NULL, gather_supports,
-                                           problem, NULL, 0, &variant);
-    if (status == TDM_UNSUPPORTED) {
-        // A forced variant may run where it would not be chosen.
-        problem->apply_preferences = false;
-        status = tdm_select_variant(device, call->op, call->operation, NULL, gather_supports,
-                                    problem, NULL, 0, &variant);
-    }
-    TDM_TRY(status);
+    TDM_TRY(tdm_select_preferred(device, call->op, call->operation, gather_supports, problem,
+                                 &problem->apply_preferences, &variant));
     return tdm_stream_kernel(call->stream, call->operation, variant, kernel);
 }
 

@@ -97,16 +97,8 @@ static const char *softmax_supports(const void *given, const tdm_variant *varian
 
 static tdm_status select_kernel(tdm_stream *stream, softmax_problem *problem, tdm_kernel **kernel) {
     const tdm_variant *variant;
-    problem->apply_preferences = true;
-    tdm_status status = tdm_select_variant(stream->device, TDM_OP_SOFTMAX, "softmax", NULL,
-                                           softmax_supports, problem, NULL, 0, &variant);
-    if (status == TDM_UNSUPPORTED) {
-        // A forced variant may run where it would not be chosen.
-        problem->apply_preferences = false;
-        status = tdm_select_variant(stream->device, TDM_OP_SOFTMAX, "softmax", NULL,
-                                    softmax_supports, problem, NULL, 0, &variant);
-    }
-    TDM_TRY(status);
+    TDM_TRY(tdm_select_preferred(stream->device, TDM_OP_SOFTMAX, "softmax", softmax_supports,
+                                 problem, &problem->apply_preferences, &variant));
     return tdm_stream_kernel(stream, "softmax", variant, kernel);
 }
 

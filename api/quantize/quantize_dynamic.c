@@ -114,16 +114,8 @@ static const char *dynamic_supports(const void *given, const tdm_variant *varian
 
 static tdm_status select_kernel(dynamic_problem *p, tdm_kernel **kernel) {
     const tdm_variant *variant;
-    p->preferences = true;
-    tdm_status status = tdm_select_variant(p->stream->device, TDM_OP_QUANTIZE_DYNAMIC, operation,
-                                           NULL, dynamic_supports, p, NULL, 0, &variant);
-    if (status == TDM_UNSUPPORTED) {
-        // No variant is meant for the problem, or the forced one would not be chosen.
-        p->preferences = false;
-        status = tdm_select_variant(p->stream->device, TDM_OP_QUANTIZE_DYNAMIC, operation, NULL,
-                                    dynamic_supports, p, NULL, 0, &variant);
-    }
-    TDM_TRY(status);
+    TDM_TRY(tdm_select_preferred(p->stream->device, TDM_OP_QUANTIZE_DYNAMIC, operation,
+                                 dynamic_supports, p, &p->preferences, &variant));
     return tdm_stream_kernel(p->stream, operation, variant, kernel);
 }
 

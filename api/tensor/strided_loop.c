@@ -181,15 +181,9 @@ static const char *loop_supports(const void *given, const tdm_variant *variant,
 
 static tdm_status select_row(tdm_device *device, tdm_op op, const char *operation, int storage,
                              const tdm_loop *loop, const tdm_variant **variant) {
-    loop_problem problem = {.loop = loop, .storage = storage, .preferences = true};
-    const tdm_status status =
-        tdm_select_variant(device, op, operation, NULL, loop_supports, &problem, NULL, 0, variant);
-    if (status != TDM_UNSUPPORTED)
-        return status;
-    // A variant that the user forces may run where it would not be chosen.
-    problem.preferences = false;
-    return tdm_select_variant(device, op, operation, NULL, loop_supports, &problem, NULL, 0,
-                              variant);
+    loop_problem problem = {.loop = loop, .storage = storage};
+    return tdm_select_preferred(device, op, operation, loop_supports, &problem,
+                                &problem.preferences, variant);
 }
 
 tdm_status tdm_loop_kernel(tdm_stream *stream, tdm_op op, const char *operation, int storage,
