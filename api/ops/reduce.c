@@ -40,6 +40,10 @@ typedef struct reduce_problem {
     bool apply_preferences;
 } reduce_problem;
 
+static bool gives_index(tdm_reduction op) {
+    return op == TDM_REDUCE_ARGMAX || op == TDM_REDUCE_ARGMIN;
+}
+
 static const char *reduction_name(tdm_reduction op) {
     switch (op) {
 #define NAME(name, value, text, meaning)                                                           \
@@ -81,7 +85,7 @@ static tdm_status check_dtypes(const char *operation, tdm_reduction op, tdm_dtyp
             TDM_UNSUPPORTED,
             "%s: the mean of s32 is not supported: its rounding is not defined; convert to f32",
             operation);
-    const tdm_dtype wanted = op == TDM_REDUCE_ARGMAX ? TDM_S32 : x;
+    const tdm_dtype wanted = gives_index(op) ? TDM_S32 : x;
     if (y != wanted)
         return tdm_fail(TDM_BAD_DTYPE, "%s: y is %s, must be %s for x of %s", operation,
                         tdm_dtype_name(y), tdm_dtype_name(wanted), tdm_dtype_name(x));
@@ -115,8 +119,8 @@ static tdm_status fail_shape(const char *operation, const tdm_layout *x, const t
 
 /* ---- the problem ----------------------------------------------------------------------------- */
 
-/* For argmax, the reduced elements keep their row-major order, because the result is an index.
- * Other operations traverse memory in address order. */
+/* For argmax and argmin, the reduced elements keep their row-major order, because the result is an
+ * index. Other operations traverse memory in address order. */
 static tdm_status make_problem(reduce_problem *problem, const tdm_tensor *x, const tdm_tensor *y,
                                const bool reduced[TDM_MAX_RANK]) {
     int place[TDM_MAX_RANK];
@@ -131,7 +135,7 @@ static tdm_status make_problem(reduce_problem *problem, const tdm_tensor *x, con
         tdm_dim_list_add(reduced[d] ? &problem->reduced : &problem->kept, from->shape[d], strides);
     }
     tdm_dim_list_sort(&problem->kept, IN_X);
-    if (problem->op != TDM_REDUCE_ARGMAX)
+    if (!gives_index(problem->op))
         tdm_dim_list_sort(&problem->reduced, IN_X);
     tdm_dim_list_merge(&problem->kept);
     tdm_dim_list_merge(&problem->reduced);
@@ -175,11 +179,11 @@ static int64_t at_most(int64_t value, int64_t bound) {
 
 /*
  * Returns the number of parts, enough to occupy the device if x is large enough. It is 1 for
- * argmax, and while recording, because parts need memory. The size of a part is rounded up, so the
- * last parts may be empty and give the neutral element.
+ * argmax and argmin, and while recording, because parts need memory. The size of a part is rounded
+ * up, so the last parts may be empty and give the neutral element.
  */
 static int64_t choose_parts(tdm_stream *stream, const reduce_problem *problem) {
-    if (problem->op == TDM_REDUCE_ARGMAX || tdm_stream_is_recording(stream))
+    if (gives_index(problem->op) || tdm_stream_is_recording(stream))
         return 1;
     const int64_t workers = tdm_worker_count(stream->device, INT64_MAX, 1);
     const int64_t wanted = tdm_ceil_div(workers, problem->outputs);
@@ -377,14 +381,16 @@ static tdm_status enqueue_in_parts(tdm_stream *stream, const reduce_problem *pro
     return status;
 }
 
-static tdm_status enqueue_argmax(tdm_stream *stream, const reduce_problem *problem,
-                                 tdm_kernel *kernel, const tdm_tensor *x, const tdm_tensor *y) {
+static tdm_status enqueue_index(tdm_stream *stream, const reduce_problem *problem,
+                                tdm_kernel *kernel, const tdm_tensor *x, const tdm_tensor *y) {
     reduce_call call = {.launch = {.args = call.args}};
     int64_t rows, run;
     push(&call, tdm_arg_tensor(x));
     push(&call, tdm_arg_tensor(y));
     push_outputs(&call, &problem->kept, problem->outputs);
     push_reduced(&call, &problem->reduced, &rows, &run);
+    push(&call, tdm_arg_s32(problem->op == TDM_REDUCE_ARGMAX ? (int32_t)TDM_REDUCE_MAX
+                                                             : (int32_t)TDM_REDUCE_MIN));
     outputs_grid(stream->device, kernel, problem->outputs, &call);
     return tdm_enqueue_launch(stream, problem->operation, kernel, &call.launch);
 }
@@ -400,7 +406,7 @@ static tdm_status reduce_nothing(tdm_stream *stream, const reduce_problem *probl
                     problem->operation);
 }
 
-static tdm_status check_argmax(const reduce_problem *problem, int rank, int axis_count) {
+static tdm_status check_index(const reduce_problem *problem, int rank, int axis_count) {
     if (axis_count > 1 && axis_count < rank)
         return tdm_fail(TDM_UNSUPPORTED, "%s: axis_count is %d of %d axes, must be one or all",
                         problem->operation, axis_count, rank);
@@ -413,11 +419,11 @@ static tdm_status check_argmax(const reduce_problem *problem, int rank, int axis
 static tdm_status enqueue_reduce(tdm_stream *stream, reduce_problem *problem, const tdm_tensor *x,
                                  const tdm_tensor *y) {
     tdm_kernel *kernel;
-    const bool argmax = problem->op == TDM_REDUCE_ARGMAX;
+    const bool index = gives_index(problem->op);
     problem->parts = choose_parts(stream, problem);
-    TDM_TRY(select_kernel(stream, problem, argmax ? TDM_OP_ARGMAX : TDM_OP_REDUCE, &kernel));
-    if (argmax)
-        return enqueue_argmax(stream, problem, kernel, x, y);
+    TDM_TRY(select_kernel(stream, problem, index ? TDM_OP_ARGMAX : TDM_OP_REDUCE, &kernel));
+    if (index)
+        return enqueue_index(stream, problem, kernel, x, y);
     if (kernel->variant->parameters[P_FORM] == FORM_COLUMNS)
         return enqueue_columns(stream, problem, kernel, tdm_arg_tensor(x), tdm_arg_tensor(y));
     if (problem->parts > 1)
@@ -438,8 +444,8 @@ tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_tensor *x,
     TDM_TRY(check_dtypes(operation, op, x->layout.dtype, y->layout.dtype));
     reduce_problem problem = {.operation = operation, .op = op, .storage = (int)x->layout.dtype};
     TDM_TRY(make_problem(&problem, x, y, reduced));
-    if (op == TDM_REDUCE_ARGMAX)
-        TDM_TRY(check_argmax(&problem, x->layout.rank, axis_count));
+    if (gives_index(op))
+        TDM_TRY(check_index(&problem, x->layout.rank, axis_count));
     TDM_TRY(tdm_check_overlap(operation, "y", y, "x", x, true));
     if (problem.outputs == 0)
         return TDM_OK;

@@ -23,6 +23,10 @@ static const char *const reduction_names[] = {"?",
 #undef NAME
 };
 
+static bool gives_index(tdm_reduction op) {
+    return op == TDM_REDUCE_ARGMAX || op == TDM_REDUCE_ARGMIN;
+}
+
 typedef struct problem {
     const op_reduce_case *shape;
     tdm_dtype dtype;
@@ -37,7 +41,7 @@ typedef struct problem {
 /* The oracle's totals for one output. */
 typedef struct gathered {
     double sum, magnitude, largest, smallest;
-    int64_t count, first_largest;
+    int64_t count, first_largest, first_smallest;
     bool nan;
 } gathered;
 
@@ -80,9 +84,11 @@ static void gather(gathered *g, double x, int64_t index) {
     g->magnitude += fabs(x);
     if (isnan(x)) {
         g->first_largest = g->nan ? g->first_largest : index;
+        g->first_smallest = g->nan ? g->first_smallest : index;
         g->nan = true;
-    } else if (!g->nan && (first || x > g->largest)) {
-        g->first_largest = index;
+    } else if (!g->nan) {
+        g->first_largest = first || x > g->largest ? index : g->first_largest;
+        g->first_smallest = first || x < g->smallest ? index : g->first_smallest;
     }
     g->largest = first || x > g->largest ? x : g->largest;
     g->smallest = first || x < g->smallest ? x : g->smallest;
@@ -113,6 +119,9 @@ static void expected_of(const problem *p, const gathered *g, double *expected, d
         break;
     case TDM_REDUCE_ARGMAX:
         *expected = (double)g->first_largest;
+        break;
+    case TDM_REDUCE_ARGMIN:
+        *expected = (double)g->first_smallest;
         break;
     }
     /* Sums of small integers are exact in any order. */
@@ -203,8 +212,7 @@ static void run_case(const test_device *device, const tdm_variant *variant, prob
     int64_t shape[TDM_MAX_RANK];
     output_shape(p->shape, &rank, shape);
     test_array_create(&p->x, device, p->dtype, p->shape->rank, p->shape->shape, x);
-    test_array_create(&p->y, device, p->op == TDM_REDUCE_ARGMAX ? TDM_S32 : p->dtype, rank, shape,
-                      y);
+    test_array_create(&p->y, device, gives_index(p->op) ? TDM_S32 : p->dtype, rank, shape, y);
     fill(p, 5);
     test_array_send(&p->y);
     tdm_force_variant(variant->name);
@@ -225,8 +233,7 @@ static bool is_possible(const problem *p) {
     for (int d = 0; d < p->shape->rank; d++)
         axes += (int)(p->shape->axes >> d & 1);
     const bool some_axes = axes > 1 && axes < p->shape->rank;
-    return !(p->op == TDM_REDUCE_MEAN && p->dtype == TDM_S32) &&
-           !(p->op == TDM_REDUCE_ARGMAX && some_axes);
+    return !(p->op == TDM_REDUCE_MEAN && p->dtype == TDM_S32) && !(gives_index(p->op) && some_axes);
 }
 
 static void one_case(const test_device *device, const tdm_variant *variant, const int row[]) {
@@ -234,7 +241,7 @@ static void one_case(const test_device *device, const tdm_variant *variant, cons
                                            TEST_DATA_ANY_BITS};
     problem p = {.shape = &op_reduce_cases[row[F_CASE]],
                  .dtype = (tdm_dtype)variant->parameters[0],
-                 .op = variant->op == TDM_OP_ARGMAX ? TDM_REDUCE_ARGMAX
+                 .op = variant->op == TDM_OP_ARGMAX ? (tdm_reduction)(TDM_REDUCE_ARGMAX + row[F_OP])
                                                     : (tdm_reduction)(row[F_OP] + 1),
                  .data = kinds[row[F_DATA]]};
     const test_placement x = (test_placement)row[F_X];
@@ -258,8 +265,8 @@ TEST(test_reduce) {
     every_variant(TDM_OP_REDUCE, 4);
 }
 
-TEST(test_argmax) {
-    every_variant(TDM_OP_ARGMAX, 1);
+TEST(test_argmax_and_argmin) {
+    every_variant(TDM_OP_ARGMAX, 2);
 }
 
 static bool adds_floats(const tdm_variant *row) {
@@ -321,8 +328,7 @@ DEVICE_TEST(the_same_bits_on_every_run) {
 static double in_one_launch(const test_device *device, tdm_reduction op, const test_array *x) {
     tdm_graph *graph;
     test_array y;
-    test_array_create(&y, device, op == TDM_REDUCE_ARGMAX ? TDM_S32 : x->layout.dtype, 0, NULL,
-                      TEST_DENSE);
+    test_array_create(&y, device, gives_index(op) ? TDM_S32 : x->layout.dtype, 0, NULL, TEST_DENSE);
     test_array_send(&y);
     TEST_OK(tdm_reduce(device->stream, op, x->tensor, NULL, 0, y.tensor)); // builds the kernel
     TEST_OK(tdm_stream_begin_recording(device->stream));
@@ -349,6 +355,7 @@ static void check_long_row(const test_device *device, tdm_dtype dtype, test_plac
     test_array_send(&x);
     assert_true(in_one_launch(device, TDM_REDUCE_ARGMAX, &x) == (double)first);
     assert_true(in_one_launch(device, TDM_REDUCE_MAX, &x) == 7);
+    assert_true(in_one_launch(device, TDM_REDUCE_ARGMIN, &x) == 0);
     if (dtype == TDM_F32 || dtype == TDM_S32)
         assert_true(in_one_launch(device, TDM_REDUCE_SUM, &x) == sum);
     test_array_destroy(&x);

@@ -89,7 +89,10 @@ typedef enum tdm_comparison {
     X(TDM_REDUCE_MEAN, 2, "mean", "sum / count; NaN for no elements")                              \
     X(TDM_REDUCE_MAX, 3, "max", "largest, NaN if any is NaN; needs at least one element")          \
     X(TDM_REDUCE_MIN, 4, "min", "smallest, NaN if any is NaN; needs at least one element")         \
-    X(TDM_REDUCE_ARGMAX, 5, "argmax", "index of the first largest; the first NaN counts as largest")
+    X(TDM_REDUCE_ARGMAX, 5, "argmax",                                                              \
+      "index of the first largest; the first NaN counts as largest")                               \
+    X(TDM_REDUCE_ARGMIN, 6, "argmin",                                                              \
+      "index of the first smallest; the first NaN counts as smallest")
 
 typedef enum tdm_reduction {
 #define TDM_REDUCE_ENUM(name, value, text, meaning) name = value,
@@ -134,9 +137,9 @@ TDM_API tdm_status tdm_where(tdm_stream *stream, const tdm_tensor *condition, co
  * Reduce over `axis_count` distinct axes (0 ≤ axis < rank of x). axis_count = 0 with axes NULL
  * reduces over all. y has x's shape with the reduced dimensions either dropped or kept as 1.
  * Dtypes: f32, f16, bf16 (accumulated in f32, rounded once) and s32 (sum wraps; mean unsupported).
- * argmax writes s32 and takes one axis or all axes. The index over all axes is row-major. The order
- * of additions is fixed, so every run gives the same bits. A recorded reduction may add in another
- * order.
+ * argmax and argmin write s32 and take one axis or all axes. The index over all axes is row-major.
+ * argmin is there since 0.2. The order of additions is fixed, so every run gives the same bits. A
+ * recorded reduction may add in another order.
  */
 TDM_API tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_tensor *x,
                               const int *axes, int axis_count, tdm_tensor *y);
