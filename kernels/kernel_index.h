@@ -67,6 +67,8 @@ extern const int tdm_kernel_image_version; /* CUDA version, major * 1000 + minor
     X(GATHER_QUANTIZED)                                                                            \
     X(REDUCE)                                                                                      \
     X(ARGMAX)                                                                                      \
+    X(TOP_K)                                                                                       \
+    X(CUMULATIVE_SUM)                                                                              \
     X(SOFTMAX)                                                                                     \
     X(NORM)                                                                                        \
     X(ROPE)                                                                                        \

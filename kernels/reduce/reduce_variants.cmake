@@ -1,4 +1,4 @@
-# Reductions, argmax, softmax and normalization. Parameters: type of the elements; elements of a
+# Reductions, argmax, top-k, cumulative sums, softmax and normalization. Parameters: type of the elements; elements of a
 # vector; form: 1 one work-item for each output (or row), with a vector along the reduced elements;
 # 2 one work-item for neighbouring outputs; 3 one work-group for each output (or row). Variants of
 # one element take any strides.
@@ -53,6 +53,10 @@ reduction(OP ARGMAX SOURCE argmax.cl TYPES ${all} KIND x16 WIDTH 16 FORM rows AR
 reduction_for_cuda(OP ARGMAX SOURCE argmax_group.cl TYPES ${all})
 reduction(OP ARGMAX SOURCE argmax_group.cl TYPES ${all} KIND group WIDTH 1 FORM group ARCH any)
 reduction(OP ARGMAX SOURCE argmax.cl TYPES ${all} KIND x1 WIDTH 1 FORM rows ARCH any)
+
+reduction(OP TOP_K SOURCE top_k.cl TYPES ${all} KIND group WIDTH 1 FORM group ARCH any)
+reduction(OP CUMULATIVE_SUM SOURCE cumulative_sum.cl TYPES ${all} KIND group WIDTH 1 FORM group ARCH
+              any)
 
 set(floats f32 f16 bf16)
 reduction(OP SOFTMAX SOURCE softmax.cl TYPES ${floats} KIND columns_x16 WIDTH 16 FORM columns ARCH

@@ -152,6 +152,36 @@ TDM_API tdm_status tdm_reduce(tdm_stream *stream, tdm_reduction op, const tdm_te
 TDM_API tdm_status tdm_softmax(tdm_stream *stream, const tdm_tensor *x, int axis, tdm_tensor *y);
 
 /*
+ * The k best elements along one axis, from the best to the worst (ONNX's TopK, sorted):
+ *
+ *     values[o…, j] = x[o…, indices[o…, j]],   j = 0 … k - 1 along `axis`
+ *
+ * k is the size of values along the axis, 0 ≤ k ≤ x's size; k = that size sorts. All other sizes
+ * are x's. largest is 1 (the largest elements are the best) or 0 (the smallest). Among equal
+ * elements the lower index is first; -0 equals 0. A NaN counts as larger than +inf. values has x's
+ * dtype, and indices is s32 and has the shape of values. Dtypes: f32, f16, bf16, s32. No two of x,
+ * values and indices may overlap. TDM_UNSUPPORTED: another dtype, or more than 2^31 - 1 elements
+ * along the axis. Since 0.2.
+ */
+TDM_API tdm_status tdm_top_k(tdm_stream *stream, const tdm_tensor *x, int axis, int largest,
+                             tdm_tensor *values, tdm_tensor *indices);
+
+/*
+ * y = sums of x from the beginning of an axis to each element (ONNX's CumSum):
+ *
+ *     y[i] = x[0] + … + x[i],   with exclusive: x[0] + … + x[i - 1], 0 for i = 0
+ *
+ * exclusive and reverse are 0 or 1. With reverse the sums begin at the end of the axis. y has x's
+ * shape and dtype and may be x. Dtypes: f32, f16, bf16 (added in f32, rounded once for each
+ * element) and s32 (wraps). For n elements along the axis with magnitudes of sum S, the error
+ * before the rounding is at most about (n + 2)·2^-24·S. The order of additions depends on the
+ * device, but not on the run. A row is for one work-item on CPU cores and for one work-group
+ * elsewhere. Since 0.2.
+ */
+TDM_API tdm_status tdm_cumulative_sum(tdm_stream *stream, const tdm_tensor *x, int axis,
+                                      int exclusive, int reverse, tdm_tensor *y);
+
+/*
  * y = the elements of table that indices select along one axis (ONNX's Gather). The shape of y is
  * that of table, with the dimension `axis` replaced by the shape of indices:
  *
