@@ -208,9 +208,9 @@ tdm_status tdm_select_variant(const tdm_device *device, tdm_op op, const char *o
                               char *refusals, size_t refusals_bytes, const tdm_variant **variant);
 
 /*
- * Selects a row as tdm_select_variant does, first with *apply_preferences true, and then with false
- * if no row is left: a forced variant may run where it would not be chosen. apply_preferences points
- * to a member of `problem` that `supports` reads.
+ * Selects a row as tdm_select_variant does, first with *apply_preferences true. If no row is left,
+ * it is set to false for a second search, because a forced variant may run where it would not be
+ * chosen. apply_preferences points to a member of `problem` that `supports` reads.
  */
 tdm_status tdm_select_preferred(const tdm_device *device, tdm_op op, const char *operation,
                                 tdm_supports supports, const void *problem, bool *apply_preferences,
