@@ -1,5 +1,5 @@
 /* This function adds elements along one axis and keeps every partial sum. */
-#include "scan_rows.h"
+#include "api/ops/scan_rows.h"
 
 enum {
     IN_X = 0,

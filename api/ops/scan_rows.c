@@ -1,5 +1,5 @@
 /* These functions choose kernels and grids for operations that traverse rows along one axis. */
-#include "scan_rows.h"
+#include "api/ops/scan_rows.h"
 
 enum {
     P_STORAGE = 0

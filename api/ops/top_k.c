@@ -1,5 +1,5 @@
 /* This function finds the k best elements along one axis. */
-#include "scan_rows.h"
+#include "api/ops/scan_rows.h"
 
 enum {
     IN_X = 0,

@@ -99,7 +99,7 @@ static int compare_ranked(const void *first, const void *second) {
 static void fill_ranked(test_array *x, bool ties, uint64_t seed) {
     const bool is_float = x->layout.dtype != TDM_S32;
     const int64_t count = test_array_count(x);
-    static const double specials[] = {NAN, HUGE_VAL, -HUGE_VAL, -0.0, 0.0, NAN};
+    static const double specials[] = {NAN, HUGE_VAL, -HUGE_VAL, -0.0, 0.0, -NAN};
     static const double extremes[] = {-2147483648.0, 2147483647.0, 0, -1, -2147483648.0, 1};
     test_random random = {seed};
     test_array_fill(x, is_float ? TEST_DATA_UNIT : TEST_DATA_ANY_BITS, seed);
