@@ -1,7 +1,7 @@
 # Reductions, argmax, top-k, cumulative sums, softmax and normalization. Parameters: type of the
-# elements; elements of a vector; form: 1 one work-item for each output (or row), with a vector along
-# the reduced elements; 2 one work-item for neighbouring outputs; 3 one work-group for each output (or
-# row). Variants of one element take any strides.
+# elements; elements of a vector; form: 1 one work-item for each output (or row), with a vector
+# along the reduced elements; 2 one work-item for neighbouring outputs; 3 one work-group for each
+# output (or row). Variants of one element take any strides.
 
 set(form_rows 1)
 set(form_columns 2)
