@@ -52,17 +52,14 @@ static tdm_status check_parts(const tdm_stream *stream, const tdm_tensor *const 
     return TDM_OK;
 }
 
-/* Makes the view of y that each part is copied to. A part may be that very view, and otherwise must
- * not overlap y: an earlier copy would change it. */
+/* Makes the view of y that each part is copied to. y is without quantization parameters here. A
+ * part may be that very view, and otherwise must not overlap y: an earlier copy would change it. */
 static tdm_status make_targets(const tdm_tensor *const *parts, int count, int axis,
                                const tdm_tensor *y, tdm_tensor **targets) {
-    // Stored integers are copied, so a slice may begin inside a block of quantization parameters.
-    tdm_tensor plain = *y;
-    plain.scale = plain.zero_point = NULL;
     int64_t start = 0;
     for (int i = 0; i < count; i++) {
         const int64_t stop = start + parts[i]->layout.shape[axis];
-        TDM_TRY(tdm_tensor_slice(&plain, axis, start, stop, 1, &targets[i]));
+        TDM_TRY(tdm_tensor_slice(y, axis, start, stop, 1, &targets[i]));
         if (!tdm_same_view(targets[i], parts[i])) {
             char name[32];
             snprintf(name, sizeof name, "parts[%d]", i);
@@ -79,11 +76,16 @@ tdm_status tdm_concat(tdm_stream *stream, const tdm_tensor *const *parts, int co
     tdm_tensor **const targets = tdm_host_calloc((size_t)count, sizeof(tdm_tensor *));
     if (!targets)
         return tdm_fail(TDM_OUT_OF_HOST_MEMORY, "concat: no host memory for %d parts", count);
-    tdm_status status = make_targets(parts, count, axis, y, targets);
+    // Stored integers are copied, so a slice may begin inside a block of quantization parameters.
+    tdm_tensor *plain = NULL;
+    tdm_status status = tdm_tensor_on_buffer(y->buffer, y->offset, &y->layout, &plain);
+    if (status == TDM_OK)
+        status = make_targets(parts, count, axis, plain, targets);
     for (int i = 0; status == TDM_OK && i < count; i++)
         status = tdm_tensor_copy(stream, parts[i], targets[i]);
     for (int i = 0; i < count; i++)
         tdm_tensor_destroy(targets[i]);
+    tdm_tensor_destroy(plain);
     tdm_host_free((void *)targets);
     return status;
 }

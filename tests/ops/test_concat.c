@@ -1,5 +1,5 @@
 /* Tests the concatenation of tensors along a dimension, bit for bit.
- * ctest: device */
+ * ctest: device debug */
 #include <string.h>
 
 #include "api/device/core.h"

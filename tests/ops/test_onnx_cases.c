@@ -1,6 +1,6 @@
 /* The node cases of the ONNX backend tests whose operators Tandem's public operations cover, on
  * every device. tests/vectors/make_onnx_cases.py writes the cases.
- * ctest: device compiled rusticl_in_ci timeout=240 cost=60 */
+ * ctest: device compiled debug rusticl_in_ci timeout=240 cost=60 */
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -743,7 +743,7 @@ static const char *window_of(const run *r, int64_t *window) {
     return left == right || (left >= 0 && is_causal) ? NULL : "window of two sizes";
 }
 
-/* Inputs: Q, K, V, mask, past K, past V, lengths. No operation gives the fourth output, which is the
+/* Inputs: Q, K, V, mask, past K, past V, lengths. No operation gives the fourth output, the
  * scores. */
 static const char *run_attention(run *r) {
     tdm_tensor *const q = by_heads(r, in(r, 0), "q_num_heads");
