@@ -10,6 +10,7 @@ int bench_gemv_command(int argc, char **argv);
 int bench_memory_command(int argc, char **argv);
 int bench_quant_command(int argc, char **argv);
 int bench_elementwise_command(int argc, char **argv);
+int bench_nn_command(int argc, char **argv);
 int bench_compute_command(int argc, char **argv);
 int bench_launch_command(int argc, char **argv);
 int bench_pool_command(int argc, char **argv);

@@ -19,6 +19,8 @@ static int bench_command(int argc, char **argv) {
          bench_quant_command},
         {"elementwise", "activations, sums and conversions, compared with plain memory traffic",
          bench_elementwise_command},
+        {"nn", "attention, normalization and other operations of neural networks",
+         bench_nn_command},
         {"compute", "the device's peak arithmetic rates, for rooflines", bench_compute_command},
         {"pool", "cost of allocations, and memory that the pool reserves for programs",
          bench_pool_command},
@@ -45,7 +47,8 @@ static int run_program(int argc, char **argv) {
     static const cli_entry commands[] = {
         {"devices", "list the devices, and why others are missing", devices_command},
         {"bench",
-         "measure speed: gemm, gemv, memory, quant, elementwise, compute, pool, outofcore, launch",
+         "measure speed: gemm, gemv, memory, quant, elementwise, nn, compute, pool, outofcore, "
+         "launch",
          bench_command},
         {"report", "measure a device with all suites: one results file and one HTML page",
          report_command},

@@ -12,7 +12,7 @@ int worker_command(int argc, char **argv) {
                    {"quant", &worker_quant},         {"elementwise", &worker_elementwise},
                    {"memcpy", &worker_memcpy},       {"probe", &worker_probe},
                    {"bare-cuda", &worker_bare_cuda}, {"pool", &worker_pool},
-                   {"outofcore", &worker_outofcore}};
+                   {"outofcore", &worker_outofcore}, {"nn", &worker_nn}};
     const char *const suite = argc == 2 ? argv[1] : "";
     for (size_t i = 0; i < sizeof workers / sizeof *workers; i++)
         if (strcmp(suite, workers[i].suite) == 0)

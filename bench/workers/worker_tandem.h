@@ -54,7 +54,7 @@ tdm_status worker_tensor_quantize(tdm_quantization *parameters, tdm_tensor *scal
                                   tdm_tensor *zero_point, tdm_tensor **tensor);
 
 extern const tandem_worker worker_gemm, worker_memory, worker_quant, worker_elementwise,
-    worker_probe, worker_pool, worker_outofcore, worker_memcpy;
+    worker_probe, worker_pool, worker_outofcore, worker_memcpy, worker_nn;
 extern const tandem_worker
     worker_bare_cuda; /* for the launch suite: enqueues kernels with the bare driver */
 

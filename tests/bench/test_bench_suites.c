@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "bench/cases/elementwise_case.h"
+#include "bench/cases/nn_case.h"
 #include "bench/cases/quant_case.h"
 #include "bench/record/environment_record.h"
 #include "common/op_elementwise.h"
@@ -63,6 +64,13 @@ TEST(suites_measure_their_cases) {
          2 * 2, 2, "unpack s8 s4 40x66", "s8s4", 0, 1.5 * 40 * 66},
         {"elementwise --count 70003 --operation sqrt,div,convert --dtype f32,f16 --to f32,f16",
          "elementwise", 2 * 2 * (2 + 1), 2 * 3, "div f16 70003", "f16", 0, 6.0 * 70003},
+        /* All rows but prefill have streams. The scale of 32 elements has four bytes. */
+        {"nn --queries 70 --keys 130 --shape 6x64", "nn", 2 + 2 * 3 + 2 * 2 * 10, 6,
+         "decode f32 s8 32/8x1x128 130 keys", "f32s8", 0, 2.0 * 8 * 130 * 128 * 36 / 32},
+        {"nn --queries 70 --operation prefill --dtype bf16", "nn", 1, 0, "prefill bf16 12x70x64",
+         "bf16", 2.0 * 70 * 70 * 64 * 12, 0},
+        {"nn --shape 6x64 --operation where,compare --dtype f16", "nn", 2 * 2, 2,
+         "compare f16 6x64", "f16", 0, 5.0 * 6 * 64},
         {"outofcore --shapes 40x50x30,2*40x50x60 --dtype f32,s8 --budget 0.4", "outofcore",
          2 * 2 * 2, 2, "f32 2*40x50x60 nn in 0.4", "f32", 0, 0},
     };
@@ -79,7 +87,7 @@ TEST(suites_measure_their_cases) {
             assert_true(json_number(row, "flops") == runs[i].flops);
         if (runs[i].bytes > 0)
             assert_true(json_number(row, "bytes") == runs[i].bytes);
-        if (strcmp(runs[i].suite, "elementwise") == 0)
+        if (strcmp(runs[i].suite, "elementwise") == 0 || strncmp(runs[i].name, "comp", 4) == 0)
             expect_ratio(json_number(json_member(row, "metrics"), "of_stream"),
                          cJSON_GetArrayItem(results, runs[i].place + 1), row);
         if (strcmp(runs[i].suite, "outofcore") == 0)
@@ -136,6 +144,61 @@ TEST(elementwise_outputs_are_checked) {
         free(b);
         free(y);
     }
+}
+
+/* Computes causal attention with one head of keys for each head of queries. */
+static void attend(const nn_case *item, const float *q, const float *k, const float *v, float *y) {
+    const int64_t width = item->columns;
+    for (int64_t row = 0; row < item->heads * item->rows; row++) {
+        const int64_t first = row - row % item->rows;
+        double sum = 0, means[NN_GROUP] = {0};
+        for (int64_t key = first; key <= row; key++) {
+            double score = 0;
+            for (int64_t d = 0; d < width; d++)
+                score += (double)q[row * width + d] * (double)k[key * width + d];
+            const double weight = exp(score / sqrt((double)width));
+            sum += weight;
+            for (int64_t d = 0; d < width; d++)
+                means[d] += weight * (double)v[key * width + d];
+        }
+        for (int64_t d = 0; d < width; d++)
+            y[row * width + d] = (float)(means[d] / sum);
+    }
+}
+
+/* Row 4 of the 80 rows is not compared, and only its range is checked. */
+TEST(nn_outputs_are_checked) {
+    const nn_case item = {.operation = NN_PREFILL,
+                          .dtype = TDM_F32,
+                          .stored = TDM_F32,
+                          .rows = 40,
+                          .columns = NN_GROUP,
+                          .heads = 2,
+                          .kv_heads = 2,
+                          .keys = 40,
+                          .seed = 3};
+    static const int places[] = {0, 3 * NN_GROUP + 31, 79 * NN_GROUP + 31, 4 * NN_GROUP};
+    float *data[NN_MAX_TENSORS];
+    worker_text reason = {.length = 0};
+    double max_error;
+    for (int i = 0; i < NN_MAX_TENSORS; i++)
+        data[i] = nn_case_content(&item, i);
+    const size_t bytes = 80 * NN_GROUP * sizeof *data[3];
+    assert_int_equal(nn_case_check(&item, data[3], bytes, &max_error, &reason), -1);
+    attend(&item, data[0], data[1], data[2], data[3]);
+    assert_int_equal(nn_case_check(&item, data[3], bytes, &max_error, &reason), 0);
+    assert_int_equal(nn_case_check(&item, data[3], bytes - 4, &max_error, &reason), -1);
+    for (int i = 0; i < 4; i++) {
+        float *const value = &data[3][places[i]];
+        const float kept = *value;
+        *value += i < 3 ? 1e-5f : 2.0f;
+        assert_int_equal(nn_case_check(&item, data[3], bytes, &max_error, &reason), -1);
+        *value = NAN;
+        assert_int_equal(nn_case_check(&item, data[3], bytes, &max_error, &reason), -1);
+        *value = kept;
+    }
+    for (int i = 0; i < NN_MAX_TENSORS; i++)
+        free(data[i]);
 }
 
 /* The baseline of a case moves equally many bytes, with the same ratio of reads to writes. */

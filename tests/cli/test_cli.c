@@ -49,7 +49,8 @@ static const char *const commands[] = {
     "bench compute", "bench launch",    "bench quant",  "bench elementwise",
     "tune",          "quantize",        "infer",        "trace",
     "bench pool",    "bench outofcore", "monitor",      "report",
-    "compare",       "predict",         "choices",      "completion"};
+    "compare",       "predict",         "choices",      "completion",
+    "bench nn"};
 
 enum {
     COMMANDS = sizeof commands / sizeof commands[0]
@@ -99,11 +100,11 @@ TEST(misuse_is_refused_with_a_sentence) {
     } rows[] = {
         {"", "a command is missing: devices, bench, report, compare, "},
         {"nonsense", "unknown command 'nonsense'; choose one of devices, bench, report, compare, "},
-        {"bench",
-         "a command is missing: gemm, gemv, memory, quant, elementwise, compute, pool, outofcore, "
-         "launch"},
+        {"bench", "a command is missing: gemm, gemv, memory, quant, elementwise, nn, compute, "
+                  "pool, outofcore, "
+                  "launch"},
         {"bench speed", "unknown command 'speed'; choose one of gemm, gemv, memory, quant, "
-                        "elementwise, compute, pool, outofcore, launch"},
+                        "elementwise, nn, compute, pool, outofcore, launch"},
         {"tune --shapes 8x8", "--shapes does not take '8x8': give MxNxK"},
         {"tune --dtype f64", "--dtype does not take 'f64': choose among"},
         {"bench gemm --variant gemm_any_reference:weight=2", "unknown parameter: 'weight'"},
@@ -141,6 +142,9 @@ TEST(misuse_is_refused_with_a_sentence) {
         {"bench memory --bytes 0", "--bytes does not take '0'"},
         {"bench memory --operation swap", "swap"},
         {"bench quant --shape 4x3", "--shape does not take '4x3'"},
+        {"bench nn --shape 4x48", "--shape does not take '4x48'"},
+        {"bench nn --keys 8,0",
+         "--queries and --keys take numbers within 1 and 1048576, not '8,0'"},
         {"devices --device=", "--device does not take '': it is empty"},
         {"bench gemm --device=", "--device does not take '': it is empty"},
         {"infer --device= x", "--device does not take '': it is empty"},
@@ -148,7 +152,7 @@ TEST(misuse_is_refused_with_a_sentence) {
          "unknown command 'nosuch'; choose one of devices, bench, report, compare, "},
         {"help bench nosuch",
          "unknown command 'nosuch'; choose one of gemm, gemv, memory, quant, elementwise, "
-         "compute, pool, outofcore, launch"},
+         "nn, compute, pool, outofcore, launch"},
         {"bench pool --live 10,0", "--live does not take '10,0': give whole numbers"},
         {"bench outofcore --budget 0", "a budget must be above 0"},
         {"bench pool --threads 65", "--threads does not take '65'"},
