@@ -470,6 +470,27 @@ static const char *run_arg(run *r) {
     return NULL;
 }
 
+static const char *run_cumulative_sum(run *r) {
+    tdm_tensor *const x = in(r, 0);
+    const int given = (int)onnx_element(input(r, 1), 0), rank = tdm_tensor_rank(x);
+    TRY(tdm_cumulative_sum(r->stream, x, given < 0 ? given + rank : given,
+                           onnx_int(r->c, "exclusive", 0), onnx_int(r->c, "reverse", 0),
+                           out(r, 0)));
+    return NULL;
+}
+
+static const char *run_top_k(run *r) {
+    tdm_tensor *const x = in(r, 0), *const values = out(r, 0), *const y = out(r, 1);
+    const onnx_tensor *const t = &r->c->outputs[1];
+    tdm_tensor *const indices = create(r, TDM_S32, t->rank, t->shape);
+    if (onnx_int(r->c, "sorted", 1) == 0)
+        return "results in any order";
+    TRY(tdm_top_k(r->stream, x, axis_of(r, -1, tdm_tensor_rank(x)), onnx_int(r->c, "largest", 1),
+                  values, indices));
+    TRY(tdm_tensor_convert(r->stream, indices, y));
+    return NULL;
+}
+
 static const char *run_softmax(run *r) {
     tdm_tensor *const x = in(r, 0);
     TRY(tdm_softmax(r->stream, x, axis_of(r, -1, tdm_tensor_rank(x)), out(r, 0)));
@@ -787,14 +808,14 @@ static const onnx_operator operators[] = {
     {"Add", run_binary, TDM_ADD, 4},
     {"And", run_binary, TDM_MIN, 8},
     {"ArgMax", run_arg, TDM_REDUCE_ARGMAX, 8},
-    {"ArgMin", NULL, 0, 0},
+    {"ArgMin", run_arg, TDM_REDUCE_ARGMIN, 8},
     {"Attention", run_attention, 0, 92},
     {"Cast", run_cast, 0, 4},
     {"CastLike", run_cast, 0, 4},
     {"Clip", run_clip, 0, 12},
     {"Concat", run_concat, 0, 12},
     {"Cos", run_unary, TDM_COS, 2},
-    {"CumSum", NULL, 0, 0},
+    {"CumSum", run_cumulative_sum, 0, 2},
     {"DequantizeLinear", run_dequantize, 0, 4},
     {"Div", run_binary, TDM_DIV, 3},
     {"DynamicQuantizeLinear", run_dynamic_quantize, 0, 3},
@@ -849,7 +870,7 @@ static const onnx_operator operators[] = {
     {"Sum", run_binary, TDM_ADD, 3},
     {"Swish", run_swish, TDM_SILU, 1},
     {"Tanh", run_unary, TDM_TANH, 2},
-    {"TopK", NULL, 0, 0},
+    {"TopK", run_top_k, 0, 3},
     {"Transpose", run_transpose, 0, 7},
     {"Unsqueeze", run_reshape, 0, 7},
     {"Where", run_where, 0, 2},
